@@ -1,6 +1,6 @@
 # `make` alone lists what can be asked for.
 .DEFAULT_GOAL := help
-.PHONY: help demo test py check modules bench interop soak kills
+.PHONY: help demo test py check modules bench interop engines wheel soak kills
 
 CARGO ?= cargo
 PYTHON ?= python3
@@ -31,7 +31,7 @@ py: $(VENV)/ready  ## Builds the Python package into .venv and runs its tests, t
 
 $(VENV)/ready:
 	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/python -m pip install --quiet "maturin>=1.8,<2" "numpy>=2" pytest
+	$(VENV)/bin/python -m pip install --quiet "maturin>=1.8,<2" "numpy>=2" pytest kubernetes-validate
 	touch $@
 
 check:  ## Format, lints, house rules: what a reviewer would say first
@@ -80,9 +80,16 @@ kills: $(VENV)/ready  ## Kills processes of real jobs, fills their disks and cut
 FLUID_PYTHON ?= .interop/fl/bin/python
 PADDLE26_PYTHON ?= .interop/pd/bin/python
 
-interop: $(VENV)/ready $(FLUID_PYTHON) $(PADDLE26_PYTHON)  ## Exchanges models with the real Fluid 1.8.5 and Paddle 2.6.2
+interop: engines $(FLUID_PYTHON) $(PADDLE26_PYTHON)  ## Exchanges models with the real Fluid 1.8.5 and Paddle 2.6.2, and runs jobs on real schedulers
 	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(VENV)/bin/maturin develop --quiet --locked
 	$(VENV)/bin/python python/interop/run.py --fluid $(FLUID_PYTHON) --paddle $(PADDLE26_PYTHON)
+
+engines: $(VENV)/ready  ## Runs jobs on the real Slurm and with the real mpirun (as root it installs them), and kills tasks
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(VENV)/bin/maturin develop --quiet --locked
+	$(VENV)/bin/python -m pip install --quiet kubernetes-validate
+	sh python/interop/install_engines.sh
+	$(VENV)/bin/python -m pytest -q -rs python/tests/test_render.py python/tests/test_engines.py
+	$(VENV)/bin/python python/interop/engines.py
 
 .interop/fl/bin/python:
 	sh python/interop/install.sh 3.7 .interop/fl 'numpy<1.20' protobuf==3.20.3 paddlepaddle==1.8.5
@@ -90,9 +97,30 @@ interop: $(VENV)/ready $(FLUID_PYTHON) $(PADDLE26_PYTHON)  ## Exchanges models w
 .interop/pd/bin/python:
 	sh python/interop/install.sh 3.10 .interop/pd 'numpy<2' protobuf==3.20.3 setuptools paddlepaddle==2.6.2
 
+BENCHES := training dataset crowd exchange contention
+BENCHES += saving snapshots pings
+BENCHES += memory
+BENCHES += predicting
+
+# A Python that has torch, to compare with.
+TORCH_PYTHON ?= .interop/torch/bin/python
+
 bench: $(VENV)/ready  ## Measures training, reading and calls from Python, one number per line
-	$(CARGO) bench --locked -p testing --bench training --bench dataset --bench crowd --bench exchange --bench contention --bench saving --bench snapshots --bench predicting
+	$(CARGO) bench --locked -p testing $(addprefix --bench ,$(BENCHES))
 	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(VENV)/bin/maturin develop --release --quiet --locked
 	$(VENV)/bin/python python/bench/overhead.py --fluid "$(wildcard $(FLUID_PYTHON))"
 	$(VENV)/bin/python python/bench/first_batch.py
 	$(VENV)/bin/python python/bench/recovery.py
+	$(VENV)/bin/python python/bench/collective.py --torch "$(wildcard $(TORCH_PYTHON))"
+
+WHEEL := .wheel
+
+wheel:  ## Builds a wheel for all Linux systems since 2014 into dist/, and trains with it in a clean environment
+	$(PYTHON) -m venv $(WHEEL)/build
+	$(WHEEL)/build/bin/python -m pip install --quiet "maturin[zig]>=1.8,<2" auditwheel
+	rm -rf dist $(WHEEL)/clean
+	PATH="$(CURDIR)/$(WHEEL)/build/bin:$$PATH" maturin build --release --locked --zig --compatibility manylinux2014 --out dist
+	$(WHEEL)/build/bin/auditwheel show dist/*.whl
+	$(PYTHON) -m venv $(WHEEL)/clean
+	$(WHEEL)/clean/bin/python -m pip install --quiet dist/*.whl
+	cd $(WHEEL) && clean/bin/paddlewheel run ../examples/book/fit_a_line.py

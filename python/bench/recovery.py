@@ -1,10 +1,11 @@
 """What recovery costs, and how long it takes.
 
-    python recovery.py [--rounds 3] [--only sync-100,async-1000,...,kill]
+    python recovery.py [--rounds 3] [--only sync-100,async-1000,...,kill,pause]
 
 The click-through net of the other benches on two servers and two trainers. For each mode and batch size, a job with snapshots at
 the default interval turns with one without; the figure is the ratio of their speeds. `kill` fills a table of 1 GB, kills a server
-and a trainer in turn, and takes the time until the script has finished its next step. Prints a `BENCH` line for each figure.
+and a trainer in turn, and takes the time until the script has finished its next step. `pause` takes what snapshots add to the longest
+step of such a job. Prints a `BENCH` line for each figure.
 """
 
 import argparse
@@ -24,6 +25,8 @@ PASS_ROWS, PASSES = 40000, 4
 #: A table of 1 GB: so many rows of so many numbers.
 BIG_ROWS, BIG_WIDTH, BIG_BATCH = 4_000_000, 64, 100_000
 KILL_LIMIT_S = 3.0
+#: Seconds in which the longest step is looked for, and what snapshots may add to it.
+PAUSE_S, PAUSE_LIMIT_MS = 10, 50.0
 
 
 def fleet_of(mode):
@@ -99,8 +102,9 @@ def fill():
     # Whoever measures ends the job.
     while True:
         feed = {"ids": rng.randint(0, BIG_ROWS, (2600, 1))}
+        began = time.monotonic()
         exe.run(fleet.main_program, feed=feed)
-        print("STEP %.3f" % time.time(), flush=True)
+        print("STEP %.3f %.2f" % (time.time(), 1000 * (time.monotonic() - began)), flush=True)
 
 
 class Job:
@@ -187,7 +191,35 @@ def wait_until(what, so, limit=300):
 
 
 def steps(job, name):
-    return [float(at) for at in re.findall(r"^STEP (\S+)$", job.log(name), re.M)]
+    return [float(at) for at in re.findall(r"^STEP (\S+) \S+$", job.log(name), re.M)]
+
+
+def longest_step(snapshots):
+    """Milliseconds of the longest step of a job with a table of 1 GB."""
+    with tempfile.TemporaryDirectory() as folder:
+        options = ["--snapshot_dir", os.path.join(folder, "snapshots")] if snapshots else []
+        job = Job(folder, ["--fill"], options)
+        try:
+            wait_until("the table is filled", lambda: len(steps(job, "workerlog.1")) > 300)
+            time.sleep(PAUSE_S)
+            took = re.findall(r"^STEP \S+ (\S+)$", job.log("workerlog.1"), re.M)
+            return max(map(float, took[300:]))
+        finally:
+            job.end()
+
+
+def pause(rounds):
+    """What snapshots add to the longest step."""
+    plain, kept = [], []
+    for at in range(rounds):
+        for side in [plain, kept] if at % 2 else [kept, plain]:
+            side.append(longest_step(side is kept))
+    ours, against = statistics.median(kept), statistics.median(plain)
+    print(
+        f"BENCH pause_1gb ratio={(ours - against) / PAUSE_LIMIT_MS:.3f} ours={ours:.1f} "
+        f"against=without_snapshots={against:.1f} limit_ms={PAUSE_LIMIT_MS}",
+        flush=True,
+    )
 
 
 def kill():
@@ -224,7 +256,7 @@ def main():
         return fill()
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--rounds", type=int, default=3)
-    cases = ["%s-%d" % (mode, batch) for mode in MODES for batch in (100, 1000)] + ["kill"]
+    cases = ["%s-%d" % (mode, batch) for mode in MODES for batch in (100, 1000)] + ["kill", "pause"]
     parser.add_argument("--only", type=lambda text: text.split(","), default=cases)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as data:
@@ -232,7 +264,12 @@ def main():
         rows = str(2 * PASS_ROWS)
         subprocess.run(make + ["--rows", rows, "--files", "2"], check=True, capture_output=True)
         for case in options.only:
-            kill() if case == "kill" else cost(case, options.rounds, data)
+            if case == "kill":
+                kill()
+            elif case == "pause":
+                pause(options.rounds)
+            else:
+                cost(case, options.rounds, data)
 
 
 if __name__ == "__main__":

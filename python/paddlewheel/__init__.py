@@ -7,7 +7,7 @@ from . import fluid
 from . import distributed
 from . import compat, version
 from . import v2
-from ._core import Predictor
+from ._core import CTR, Predictor, hash_id
 
 #: The version of Fluid whose behaviour this package has; scripts compare it.
 __version__ = version.full_version

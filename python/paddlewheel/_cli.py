@@ -11,7 +11,9 @@ USAGE = """usage: paddlewheel run [python options] script.py [arguments]
        paddlewheel launch_ps [options] script [arguments]
        paddlewheel launch [options] script [arguments]
        paddlewheel scale DIR --servers N
+       paddlewheel render k8s|jobset|slurm [options] script [arguments]
        paddlewheel serve DIR [--follow] [--host HOST] [--port PORT] [options]
+       paddlewheel fit FILE --target COLUMN [options]
        paddlewheel criteo-reader N [options], paddlewheel csv-reader SLOT=COLUMN …,
        paddlewheel parquet-reader SLOT=COLUMN …
        paddlewheel make-criteo FOLDER [--rows N] [--files N] [--seed N]
@@ -19,15 +21,16 @@ USAGE = """usage: paddlewheel run [python options] script.py [arguments]
 
 `paddlewheel run` is `python` with `import paddle` meaning `import paddlewheel`; so it does in
 scripts that the launchers start. `launch_ps` starts parameter servers and trainers, `launch`
-trainers alone; `scale` gives a running job another number of servers; `--help` behind them says
-more. `serve` answers predictions of a saved model over HTTP, on this machine only unless another
-`--host` is named; `paddlewheel serve --help` says more. The readers are pipe commands of a dataset: text
+trainers alone; `scale` gives a running job another number of servers; `render` prints what to
+submit to a cluster; `serve` answers predictions of a saved model over HTTP, on this machine only
+unless another `--host` is named; `fit` trains a click-through model on
+a table; `--help` behind them says more. The readers are pipe commands of a dataset: text
 on standard input becomes samples on standard output; a dataset that is told to use one does the
 same without a process. `make-criteo` makes up click logs to try things with."""
 
 
 READERS = ["criteo-reader", "csv-reader", "parquet-reader"]
-COMMANDS = ["run", "launch_ps", "launch", "scale", "serve", *READERS, "make-criteo", "version", "help"]
+COMMANDS = ["run", "launch_ps", "launch", "scale", "render", "serve", "fit", *READERS, "make-criteo", "version", "help"]
 
 
 def is_ours(spec):
@@ -67,6 +70,18 @@ def start(launcher, arguments):
     return getattr(fleet, launcher)(arguments, sys.executable, ALIAS)
 
 
+def render(arguments):
+    """Prints what to submit to a cluster; returns the exit code."""
+    from paddlewheel._core import fleet
+
+    try:
+        print(fleet.render(arguments), end="")
+    except ValueError as error:
+        print("paddlewheel render:", error, file=sys.stderr)
+        return 2
+    return 0
+
+
 def work(arguments):
     """Is the pipe command of a dataset, or makes up clicks; returns the exit code."""
     from paddlewheel import _core
@@ -76,9 +91,11 @@ def work(arguments):
     try:
         if arguments[0] == "make-criteo":
             print(_core.make_criteo(arguments[1:]))
+        elif arguments[0] == "fit":
+            _core.fit_command(arguments[1:])
         else:
             _core.run_reader(arguments)
-    except (RuntimeError, ValueError) as error:
+    except (OSError, RuntimeError, TypeError, ValueError) as error:
         print("paddlewheel:", error, file=sys.stderr)
         return 1
     return 0
@@ -127,8 +144,12 @@ def main(argv=None):
         return run(arguments[1:])
     if arguments[:1] in (["launch_ps"], ["launch"], ["scale"]):
         return start(arguments[0], arguments[1:])
+    if arguments[:1] == ["render"]:
+        return render(arguments[1:])
     if arguments[:1] == ["serve"]:
         return serve(arguments[1:])
+    if arguments[:1] == ["fit"]:
+        return work(arguments)
     if arguments[:1] in (["criteo-reader"], ["csv-reader"], ["parquet-reader"], ["make-criteo"]):
         return work(arguments)
     if arguments in (["--version"], ["version"]):

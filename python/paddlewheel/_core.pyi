@@ -197,6 +197,47 @@ class CPUPlace:
     def _type(self) -> Any:
         """A number for this kind of place."""
 
+class CTR:
+    """A click-through model that is trained from a table: fit, predict, auc, save, load."""
+    def __init__(
+        self,
+        target: Any,
+        model: str = 'deepfm',
+        *,
+        loss: str = 'log',
+        positive: Any = None,
+        epochs: Any = None,
+        batch_size: Any = None,
+        learning_rate: Any = None,
+        dim: Any = None,
+        hidden: Any = None,
+        l2: Any = None,
+        ids: Any = None,
+        validation: Any = None,
+        patience: Any = None,
+        seed: Any = None,
+        columns: Any = None,
+        mode: str = 'sync',
+        verbose: bool = True,
+    ) -> None: ...
+    def auc(self, data: Any) -> Any:
+        """The area under the curve on rows with a target."""
+    columns: Any
+    def fit(self, data: Any, validation: Any = None) -> Any:
+        """Trains on a DataFrame, a dict of columns or a file; `validation` may be another one."""
+    @staticmethod
+    def load(dirname: Any) -> CTR:
+        """A model that was saved."""
+    main_program: Any
+    def predict(self, data: Any) -> Any:
+        """A prediction for each row."""
+    def rmse(self, data: Any) -> Any:
+        """The root of the mean squared error on rows with a target."""
+    def save(self, dirname: Any) -> Any:
+        """Saves the model and its encoding."""
+    scope: Any
+    startup_program: Any
+
 class CUDAPinnedPlace:
     """Pinned memory as a place; the same as any other here."""
     def __init__(self) -> None: ...
@@ -265,6 +306,8 @@ class DataParallel:
         reduces: bool = False,
         async_mode: bool = False,
     ) -> None: ...
+    def among_trainers(self, trainer_id: Any, num_trainers: Any) -> Any:
+        """Adds up gradients with other trainers, without servers: this is trainer `trainer_id` of `num_trainers`."""
     n_places: Any
 
 class Dataset:
@@ -1065,6 +1108,9 @@ def default_startup_program() -> Program:
 def did_you_mean(name: str, known: Any) -> Any:
     """` Did you mean …?` with the nearest of the known names; empty if none is near."""
 
+def fit_command(arguments: Any) -> Any:
+    """Is `paddlewheel fit`."""
+
 class fleet:
     class Fleet:
         """A process of a job with parameter servers."""
@@ -1169,6 +1215,9 @@ class fleet:
     def mpi_role() -> Any:
         """The role that `mpirun` gives this process."""
     @staticmethod
+    def render(arguments: Any) -> Any:
+        """What to submit to a cluster."""
+    @staticmethod
     def role_from_environment(is_collective: bool = False) -> Any:
         """The role that a PaddleCloud job's variables give this process."""
     @staticmethod
@@ -1206,6 +1255,9 @@ def get_op_attrs_default_value(kind: Any) -> Any:
 
 def global_scope() -> Scope:
     """The scope that programs run in unless another is given."""
+
+def hash_id(text: Any, n: Any, slot: Any = None) -> Any:
+    """The id below n of a text, as the readers make it; of a slot, if one is named."""
 
 class io:
     class Checkpoints:
@@ -2656,13 +2708,16 @@ class layers:
         """Zeros like another variable."""
 
 def leave_cluster(in_order: Any) -> Any:
-    """Python ends: tells servers that this trainer goes, if it never said that its job is done."""
+    """Python ends: tells servers and other trainers that this trainer goes, if it never said that its job is done."""
 
 def make_criteo(words: Any) -> Any:
     """Makes up a click log as the words say; returns what was written."""
 
 def make_operator(kind: Any, **given: Any) -> Any:
     """An operator from the variables at its ports and its attributes, all by name."""
+
+def memory_optimize(program: Any, skip: Any) -> Any:
+    """Marks variables that share no memory, if this is the time for it; returns those that share, by place."""
 
 def memory_usage(program: Any, batch_size: Any) -> Any:
     """How much memory the results of a program take: at least, at most, and in what unit."""
@@ -2922,6 +2977,9 @@ def switch_scope(scope: Scope) -> Scope:
 
 def switch_startup_program(program: Any) -> Program:
     """Makes another program the one that fills parameters; returns the one before."""
+
+def transpile_collective(main: Any, startup: Any, mode: Any, collective_mode: Any, job: Any) -> Any:
+    """Makes both programs those of a trainer among trainers, without servers: Fluid's modes "nccl2" and "collective"."""
 
 def transpile_program(main: Any, startup: Any, job: Any, config: Any, choose: Any) -> Any:
     """Splits a program; `main` and `startup` become the trainer's."""

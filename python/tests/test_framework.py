@@ -1,5 +1,7 @@
 """Programs, guards, names, places, flags."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -116,12 +118,60 @@ def test_strategies_check_their_names():
         run.num_threads = "four"
 
 
+def deep_net():
+    """A loss behind some layers."""
+    x = fluid.layers.data("x", [4])
+    for _ in range(4):
+        x = fluid.layers.fc(x, 4, act="relu")
+    loss = fluid.layers.mean(x)
+    fluid.optimizer.SGD(0.1).minimize(loss)
+    return loss
+
+
 def test_memory_optimize_checks_its_arguments():
     program = fluid.Program()
     fluid.memory_optimize(program, skip_grads=True)
     fluid.release_memory(program)
-    with pytest.raises(ValueError):
+    assert program._is_mem_optimized
+    with pytest.raises(ValueError, match="opt_level 0 or 1"):
         fluid.memory_optimize(program, level=2)
+    with pytest.raises(ValueError, match="skip_opt_set as set"):
+        fluid.memory_optimize(program, skip_opt_set="x")
+    with pytest.raises(ValueError, match="skip_opt_set names nobody, which is no variable"):
+        fluid.memory_optimize(program, skip_opt_set={"nobody"})
+    with pytest.raises(TypeError):
+        fluid.memory_optimize("program")
+
+
+def test_memory_optimize_says_who_shares_and_spares_whom_it_should(capsys):
+    loss = deep_net()
+    program = fluid.default_main_program()
+    fluid.memory_optimize(program, print_log=True)
+    shared = capsys.readouterr().out
+    assert shared.startswith("share memory: ")
+    name = shared.splitlines()[0].partition(": ")[2].split(", ")[0]
+    fluid.memory_optimize(program, skip_opt_set={name}, print_log=True, level=1)
+    assert name not in re.split(r"[ ,\n]+", capsys.readouterr().out)
+    exe = fluid.Executor(fluid.CPUPlace())
+    exe.run(fluid.default_startup_program())
+    feed = {"x": np.ones((2, 4), "float32")}
+    losses = [exe.run(feed=feed, fetch_list=[loss])[0][0] for _ in range(3)]
+    assert losses[0] != losses[2]
+
+
+def test_memory_optimize_comes_before_transpile_and_not_to_servers():
+    server = "127.0.0.1:6174"
+    for call in (fluid.memory_optimize, fluid.release_memory):
+        with fluid.program_guard(fluid.Program(), fluid.Program()):
+            deep_net()
+            call(fluid.default_main_program())
+            made = fluid.DistributeTranspiler()
+            made.transpile(0, pservers=server, trainers=1)
+            rule = "in a trainer, call it before transpile"
+            with pytest.raises(ValueError, match="was called after transpile: .*" + rule):
+                call(fluid.default_main_program())
+            with pytest.raises(ValueError, match="parameter server: never call it"):
+                call(made.get_pserver_program(server))
 
 
 def test_scope_and_tensor():

@@ -1,4 +1,4 @@
-"""The program in the README runs as it stands there."""
+"""The programs in the README run as they stand there."""
 
 import json
 import pathlib
@@ -21,12 +21,26 @@ def program(word):
     return text
 
 
-def test_the_program_in_the_readme_fits_its_data(tmp_path):
-    text = program("minimize")
+def run(tmp_path, word):
+    """Runs the program with this word in it; returns its text and what it printed."""
+    text = program(word)
     script = tmp_path / "script.py"
     script.write_text(text)
     command = [sys.executable, "-m", "paddlewheel", "run", str(script)]
-    printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=str(tmp_path))
+    return text, done.stdout
+
+
+def test_the_short_way_in_the_readme_learns(tmp_path):
+    text, printed = run(tmp_path, "pw.CTR")
+    assert len([line for line in text.splitlines() if line.strip()]) <= 10
+    word, value = printed.splitlines()[-1].split()
+    assert word == "AUC" and float(value) > 0.99
+    assert (tmp_path / "model" / "ctr.json").exists()
+
+
+def test_the_program_in_the_readme_fits_its_data(tmp_path):
+    _, printed = run(tmp_path, "minimize")
     word, value = printed.split()
     assert word == "loss"
     assert float(value) < 1e-3

@@ -4,7 +4,9 @@
 """
 
 import os
+import shutil
 import signal
+import subprocess
 import sys
 import time
 
@@ -136,6 +138,58 @@ def test_a_damaged_newest_cut_is_not_the_end(job, undisturbed, n_damaged):  # no
     for rank in (0, 1) if n_damaged > 1 else ():
         assert "does not remember" in disturbed.log("workerlog.%d" % rank), disturbed.logs()
     assert disturbed.saved() == undisturbed, disturbed.logs()
+
+
+def test_a_job_whose_servers_keep_no_cut_ends_in_time_and_can_go_on(disk, job):  # noqa: F811
+    variables = {"N_ROWS": "20000", "FLAGS_recovery_memory_mb": "64", "PACE": PACE}
+    disturbed = job("disturbed", "async", prepare=disk, **variables)
+    try:
+        disturbed.wait_for_step(20, n_cuts=1)
+        [own] = disk.disks
+        own.fill()
+        words = "the servers have kept no cut since cut "
+        said = lambda rank: words in disturbed.log("workerlog.%d" % rank)  # noqa: E731
+        disturbed.wait_for("its words", lambda: said(0) or said(1))
+        own.free()
+        disturbed.finish()
+        total = sum(step % 8 + 1 for step in range(disturbed.n_steps))
+        assert disturbed.w().tolist() == [1 - 0.25 * 2 * total] * 4, disturbed.logs()
+    finally:
+        disturbed.cluster.close()
+
+
+@pytest.fixture(scope="module")
+def clock(tmp_path_factory):
+    """A library that moves the wall clock of processes that load it."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("there is no C compiler to build tools/clock.c")
+    library = str(tmp_path_factory.mktemp("clock") / "clock.so")
+    source = os.path.join(HERE, "tools", "clock.c")
+    subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl"], check=True)
+    return library
+
+
+def test_a_clock_that_jumps_changes_nothing(clock, tmp_path, job, undisturbed):  # noqa: F811
+    moved, new = tmp_path / "moved", tmp_path / "new"
+    moved.write_text("0")
+    jumping = job("jumping", "sync", PACE=PACE, LD_PRELOAD=clock, CLOCK_FILE=str(moved))
+    n_terms = lambda: jumping.log("serverlog.0").count("everybody goes back to a cut")  # noqa: E731
+    jumping.wait_for_step(20, n_cuts=1)
+    for days, victim in ((100, "server.1"), (-1000, "trainer.0")):
+        before = n_terms()
+        new.write_text(str(days * 86400))
+        os.rename(new, moved)
+        wait_for_more_steps(jumping)
+        wait_for_more_cuts(jumping)
+        there = time.strftime("I%m%d ", time.gmtime(time.time() + days * 86400))
+        assert there in jumping.log("serverlog.0"), "its clock did not jump\n" + jumping.logs()
+        assert n_terms() == before, "nobody died\n" + jumping.logs()
+        jumping.signal(victim)
+        jumping.wait_for("a new term", lambda: n_terms() > before)  # noqa: B023
+        wait_for_more_steps(jumping)
+    jumping.finish()
+    assert jumping.saved() == undisturbed, jumping.logs()
 
 
 class Processes:

@@ -170,14 +170,6 @@ def test_two_distributed_tables_are_refused():
         fluid.DistributeTranspiler().transpile(0, pservers=SERVERS)
 
 
-@pytest.mark.parametrize("mode", ["nccl2", "collective"])
-def test_training_without_servers_says_what_to_use(mode):
-    config = fluid.DistributeTranspilerConfig()
-    config.mode = mode
-    with pytest.raises(NotImplementedError, match="with_data_parallel"):
-        fluid.DistributeTranspiler(config).transpile(0, trainers="127.0.0.1:1,127.0.0.1:2")
-
-
 def test_dispatchers_choose():
     class Last(transpiler.PSDispatcher):
         def dispatch(self, varlist):

@@ -50,6 +50,21 @@ pub(crate) fn crc32(before: u32, text: &[u8]) -> u32 {
     !sum
 }
 
+/// The id below `n` of a text, as the readers make it: of `"<slot>:<text>"` if a slot is named (a column
+/// of `csv-reader` and `parquet-reader`, the number of a text column from 0 for
+/// `criteo-reader --hash crc32`).
+///
+/// ```
+/// assert_eq!(data::hash_id("Paris", Some("city"), 1000), data::hash_id("city:Paris", None, 1000));
+/// ```
+///
+/// # Panics
+/// If `n` is 0.
+pub fn hash_id(text: impl AsRef<[u8]>, slot: Option<&str>, n: u64) -> i64 {
+    let before = slot.map_or(0, |slot| crc32(0, format!("{slot}:").as_bytes()));
+    (u64::from(crc32(before, text.as_ref())) % n) as i64
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -113,7 +113,7 @@ fn separator_of(text: &str) -> Option<u8> {
 }
 
 /// What separators are called in messages.
-fn separator_name(separator: u8) -> String {
+pub(crate) fn separator_name(separator: u8) -> String {
     let named = SEPARATORS.iter().find(|&&(_, byte)| byte == separator);
     named.map_or_else(|| format!("`{}`", char::from(separator)), |(name, _)| format!("{name}s"))
 }
@@ -179,18 +179,22 @@ fn column(text: &str) -> Option<Column> {
 
 /// The cells of a line, without their quotation marks, one behind the other.
 #[derive(Default)]
-struct Cells {
+pub(crate) struct Cells {
     text: Vec<u8>,
     ends: Vec<usize>,
 }
 
 impl Cells {
-    fn get(&self, at: usize) -> &[u8] {
+    pub(crate) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    pub(crate) fn get(&self, at: usize) -> &[u8] {
         let from = if at == 0 { 0 } else { self.ends[at - 1] };
         &self.text[from..self.ends[at]]
     }
 
-    fn split(&mut self, line: &[u8], separator: u8) -> std::result::Result<(), Refusal> {
+    pub(crate) fn split(&mut self, line: &[u8], separator: u8) -> std::result::Result<(), Refusal> {
         self.text.clear();
         self.ends.clear();
         let mut bytes = line.strip_suffix(b"\r").unwrap_or(line).iter().peekable();

@@ -14,7 +14,7 @@ pub type ExchangeError = Box<dyn std::error::Error + Send + Sync>;
 pub(crate) const SHOWN_MAX: usize = 200;
 
 /// Why data could not be read. Every variant names what the user can look at.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 pub enum Error {
     /// The dataset has no slots.
     #[error("the dataset has no slots: call set_use_var with the variables to be fed")]
@@ -355,6 +355,13 @@ pub enum Error {
     /// A tensor refused its numbers.
     #[error(transparent)]
     Tensor(#[from] tensor::Error),
+}
+
+/// Reads like `Display`: a `main` that returns it prints a sentence.
+impl std::fmt::Debug for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }
 
 /// Which Python it was, if that is known.

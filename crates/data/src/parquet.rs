@@ -3,6 +3,7 @@
 //! What a slot is made of is said as for tables of text ([`crate::csv`]). A column of lists makes a
 //! slot whose length differs from row to row.
 
+mod columns;
 mod pages;
 
 use std::ops::Range;
@@ -19,6 +20,7 @@ use crate::csv::{BadCell, CellType, Column, Na, checksum, floats, id, ids};
 use crate::error::{Error, Refusal, Result, shown};
 use crate::records::Records;
 use crate::slot::Slot;
+pub(crate) use columns::read_columns;
 use pages::CheckedPages;
 
 /// Rows of all columns that lie decoded at once; pages of the file come on top.

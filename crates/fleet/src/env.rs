@@ -24,8 +24,14 @@ const PORTS: &[&str] = &["PADDLE_PORT", "PADDLE_PSERVER_PORT", "PADDLE_INIT_PORT
 pub(crate) const N_TRAINERS: &[&str] = &["PADDLE_TRAINERS_NUM", "PADDLE_TRAINERS", "TRAINERS"];
 /// `TRAINER` or `PSERVER`.
 pub(crate) const ROLE: &[&str] = &["TRAINING_ROLE", "PADDLE_TRAINING_ROLE"];
-/// Which trainer this is.
-pub(crate) const TRAINER_ID: &[&str] = &["PADDLE_TRAINER_ID", "PADDLE_INIT_TRAINER_ID"];
+/// Which trainer this is; a job of Kubernetes or Volcano numbers its pods.
+pub(crate) const TRAINER_ID: &[&str] = &[
+    "PADDLE_TRAINER_ID",
+    "PADDLE_INIT_TRAINER_ID",
+    "JOB_COMPLETION_INDEX",
+    "VC_TASK_INDEX",
+    "VK_TASK_INDEX",
+];
 /// Which server this is, by address.
 pub(crate) const OWN_IP: &[&str] = &["POD_IP", "PADDLE_CURRENT_IP"];
 /// Which server this is, by number.
@@ -34,19 +40,93 @@ pub(crate) const SERVER_ID: &[&str] = &["PADDLE_PSERVER_ID"];
 pub(crate) const TRAINERS: &[&str] = &["PADDLE_TRAINER_ENDPOINTS"];
 /// Which of them this is.
 pub(crate) const OWN_ENDPOINT: &[&str] = &["PADDLE_CURRENT_ENDPOINT"];
-/// Who this is among all processes that `mpirun` started.
-pub(crate) const MPI_RANK: &[&str] = &["OMPI_COMM_WORLD_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK"];
-/// How many `mpirun` started.
-pub(crate) const MPI_SIZE: &[&str] = &["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"];
+/// How many servers there are, where an engine gives no addresses and no roles.
+pub(crate) const N_SERVERS: &[&str] = &["PADDLE_PSERVERS_NUM"];
+/// The name of this machine, as the others know it.
+pub(crate) const HOST_NAME: &[&str] = &["POD_NAME", "HOSTNAME"];
+
+/// Where processes meet that have no lists.
+pub(crate) const MASTER: &[&str] = &["PADDLE_MASTER"];
+/// How many processes meet there.
+pub(crate) const N_NODES: &[&str] = &["PADDLE_NNODES"];
+/// The name of their job.
+pub(crate) const JOB_ID: &[&str] = &["PADDLE_JOB_ID"];
+/// Servers in this pod.
+pub(crate) const POD_SERVERS: &[&str] = &["PADDLE_SERVER_NUM"];
+/// Trainers in this pod.
+pub(crate) const POD_TRAINERS: &[&str] = &["PADDLE_TRAINER_NUM"];
+
+/// Which pod of an indexed Job this is.
+pub(crate) const COMPLETION_INDEX: &[&str] = &["JOB_COMPLETION_INDEX"];
+/// The headless Service of a Job or JobSet; its own name if it is not set.
+pub(crate) const SUBDOMAIN: &[&str] = &["JOB_SUBDOMAIN"];
+/// The JobSet of this pod.
+pub(crate) const JOBSET: &[&str] = &["JOBSET_NAME"];
+/// Its replicated job in that JobSet.
+pub(crate) const REPLICATED_JOB: &[&str] = &["REPLICATED_JOB_NAME"];
+/// Which of the replicated jobs.
+pub(crate) const JOB_INDEX: &[&str] = &["JOB_INDEX"];
+/// How many pods each of them has.
+pub(crate) const PODS_PER_JOB: &[&str] = &["PROCESSES_IN_JOB"];
+
+/// Which pod of a task of Volcano this is.
+pub(crate) const VOLCANO_INDEX: &[&str] = &["VC_TASK_INDEX", "VK_TASK_INDEX"];
+/// The pods of the task that serves, by its usual names.
+pub(crate) const VOLCANO_SERVERS: &[&str] = &["VC_PS_HOSTS", "VC_PSERVER_HOSTS", "VC_SERVER_HOSTS"];
+/// The pods of the task that trains.
+pub(crate) const VOLCANO_TRAINERS: &[&str] = &["VC_WORKER_HOSTS", "VC_TRAINER_HOSTS"];
+
+/// Who this is among the tasks of a Slurm step.
+pub(crate) const SLURM_RANK: &[&str] = &["SLURM_PROCID"];
+/// How many tasks there are.
+pub(crate) const SLURM_SIZE: &[&str] = &["SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_NPROCS"];
+/// The step: a batch script that is not started by `srun` has none.
+pub(crate) const SLURM_STEP: &[&str] = &["SLURM_STEP_ID", "SLURM_STEPID"];
+/// The job, for a port of its own.
+pub(crate) const SLURM_JOB: &[&str] = &["SLURM_JOB_ID", "SLURM_JOBID"];
+/// The machines, compressed.
+pub(crate) const SLURM_NODES: &[&str] =
+    &["SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST"];
+/// How many tasks each machine has, compressed.
+pub(crate) const SLURM_TASKS: &[&str] = &["SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"];
+/// How tasks are spread over machines.
+pub(crate) const SLURM_DISTRIBUTION: &[&str] = &["SLURM_DISTRIBUTION"];
+
+/// Who this is among all processes that Open MPI's `mpirun` started.
+pub(crate) const OPEN_MPI_RANK: &[&str] = &["OMPI_COMM_WORLD_RANK"];
+/// How many it started.
+pub(crate) const OPEN_MPI_SIZE: &[&str] = &["OMPI_COMM_WORLD_SIZE"];
 /// How many of them are on this machine.
-pub(crate) const MPI_LOCAL_SIZE: &[&str] =
-    &["OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "MV2_COMM_WORLD_LOCAL_SIZE"];
+pub(crate) const OPEN_MPI_LOCAL_SIZE: &[&str] = &["OMPI_COMM_WORLD_LOCAL_SIZE"];
+/// The job, for a port of its own.
+pub(crate) const OPEN_MPI_JOB: &[&str] = &["PMIX_NAMESPACE"];
+/// The same of MPICH, Intel MPI and MVAPICH.
+pub(crate) const PMI_RANK: &[&str] = &["PMI_RANK", "MV2_COMM_WORLD_RANK"];
+/// How many processes there are.
+pub(crate) const PMI_SIZE: &[&str] = &["PMI_SIZE", "MV2_COMM_WORLD_SIZE"];
+/// How many of them are on this machine.
+pub(crate) const PMI_LOCAL_SIZE: &[&str] = &["MPI_LOCALNRANKS", "MV2_COMM_WORLD_LOCAL_SIZE"];
+/// How many processes `mpirun` started, under all names.
+pub(crate) const MPI_SIZE: &[&str] = &["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"];
+/// What says where the servers of an MPI job are that runs on several machines.
+pub(crate) const MPI_SERVERS: &[&str] = &[
+    "PADDLE_PSERVERS_IP_PORT_LIST",
+    "PADDLE_PSERVERS",
+    "PADDLE_PSERVER_IPS",
+    "PADDLE_INIT_PSERVERS",
+    "PADDLE_MASTER",
+];
 /// What sends connections elsewhere.
 pub(crate) const PROXIES: &[&str] = &["http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"];
 /// How many threads a process trains with.
 pub(crate) const N_THREADS: &[&str] = &["CPU_NUM"];
 /// How often a launcher has started this process again; ours.
 pub(crate) const RESTARTS: &[&str] = &["PADDLE_RESTARTS"];
+
+/// Where files go that are not kept (`TMPDIR`).
+pub fn temporary_folder() -> std::path::PathBuf {
+    std::env::temp_dir()
+}
 
 /// A variable of this process; one that is no text is as good as none.
 pub fn process(name: &str) -> Option<String> {
@@ -75,8 +155,16 @@ impl FoundVar {
         self.value.parse().map_err(|_| self.bad("a number, 0 or more"))
     }
 
+    /// A number that is not 0.
+    pub(crate) fn count(&self) -> Result<u32> {
+        match self.value.parse() {
+            Ok(0) | Err(_) => Err(self.bad("a number, 1 or more")),
+            Ok(n) => Ok(n),
+        }
+    }
+
     /// The parts between commas.
-    fn items(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn items(&self) -> impl Iterator<Item = &str> {
         self.value.split(',').map(str::trim).filter(|item| !item.is_empty())
     }
 
@@ -104,6 +192,23 @@ impl EnvVars<'_> {
     /// The first of these variables that is set; it is an error if none is.
     pub(crate) fn need(self, names: &'static [&'static str]) -> Result<FoundVar> {
         self.first(names).ok_or(Error::MissingVariable { name: names[0], aliases: &names[1..] })
+    }
+
+    /// A variable that an engine sets together with `seen`; it is an error if it does not.
+    pub(crate) fn with(
+        self,
+        names: &'static [&'static str],
+        engine: &'static str,
+        seen: &FoundVar,
+    ) -> Result<FoundVar> {
+        let (missing, seen) = (names[0], seen.name);
+        self.first(names).ok_or(Error::HalfOf { engine, seen, missing })
+    }
+
+    /// The port of a server that shares its machine with no other.
+    pub(crate) fn port(self) -> Result<Option<u16>> {
+        let Some(found) = self.first(PORTS) else { return Ok(None) };
+        found.value.parse().map(Some).map_err(|_| found.bad("a port, 0 to 65535"))
     }
 
     /// All servers, in the order that all processes share.

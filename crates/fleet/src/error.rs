@@ -8,7 +8,7 @@ use ps::Endpoint;
 use tensor::DidYouMean;
 
 /// What can go wrong when a process finds its place in a cluster, or starts one.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 pub enum Error {
     /// A variable that must be set.
     #[error("environment variable {name} is not set{}", or(.aliases))]
@@ -27,6 +27,42 @@ pub enum Error {
         value: String,
         /// What it should be.
         expected: &'static str,
+    },
+    /// The environment of a scheduler that is not complete.
+    #[error(
+        "{seen} is set, so this is a process of {engine}; but {missing} is not set, and it says who the others are{}",
+        how(.missing)
+    )]
+    HalfOf {
+        /// The scheduler.
+        engine: &'static str,
+        /// The variable that shows it.
+        seen: &'static str,
+        /// The variable that must be set too.
+        missing: &'static str,
+    },
+    /// Fewer processes than a job needs.
+    #[error(
+        "{engine} has started {n} process(es); a job with {n_servers} server(s) needs at least one trainer more"
+    )]
+    TooFew {
+        /// The scheduler.
+        engine: &'static str,
+        /// How many there are.
+        n: usize,
+        /// How many of them would be servers.
+        n_servers: usize,
+    },
+    /// A rendezvous to which only servers or only trainers came.
+    #[error(
+        "{n_servers} server(s) and {n_trainers} trainer(s) came to the rendezvous: a job needs both \
+         (PADDLE_SERVER_NUM, PADDLE_TRAINER_NUM or TRAINING_ROLE says what a process is)"
+    )]
+    OneSided {
+        /// How many servers.
+        n_servers: usize,
+        /// How many trainers.
+        n_trainers: u32,
     },
     /// Neither trainer nor server.
     #[error("TRAINING_ROLE must be PSERVER or TRAINER, and {name} is `{value}`")]
@@ -263,6 +299,13 @@ pub enum Error {
     Signals(io::Error),
 }
 
+/// Reads like `Display`: a `main` that returns it prints a sentence.
+impl std::fmt::Debug for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
+}
+
 /// Why a job does not get another number of servers.
 #[derive(Debug, thiserror::Error)]
 pub enum ScaleError {
@@ -406,6 +449,20 @@ pub enum Usage {
     /// A word too many.
     #[error("`{0}` is not expected here")]
     Surplus(String),
+    /// `render` without what to print.
+    #[error("say what to print: k8s, jobset or slurm")]
+    NoEngine,
+    /// `render` for a cluster that is not known.
+    #[error("`{engine}` is neither k8s nor jobset nor slurm.{near}")]
+    UnknownEngine {
+        /// As it was written.
+        engine: String,
+        /// What was perhaps meant.
+        near: DidYouMean,
+    },
+    /// Pods need an image.
+    #[error("--image is missing: pods need a container image with paddlewheel and the script")]
+    NoImage,
     /// A job without trainers or without servers.
     #[error("a job needs at least one {0}")]
     Nobody(&'static str),
@@ -414,6 +471,17 @@ pub enum Usage {
 impl From<Usage> for Error {
     fn from(usage: Usage) -> Self {
         Error::Usage(usage)
+    }
+}
+
+/// What to do about some variables.
+fn how(missing: &str) -> &'static str {
+    match missing {
+        "SLURM_STEP_ID" => ": start the script with srun, not as the batch script itself",
+        "PADDLE_NNODES" => ": set it to the number of all processes",
+        "PADDLE_PSERVERS_NUM" | "PADDLE_TRAINERS_NUM" => ": set it in the manifest",
+        "TRAINING_ROLE" => ": set it to PSERVER or TRAINER",
+        _ => "",
     }
 }
 

@@ -82,6 +82,7 @@ const DEFAULTS: &[(&str, FlagValue)] = &[
     ("inner_op_parallelism", FlagValue::Count(0)),
     ("max_restarts", FlagValue::Count(5)),
     ("recovery_deadline_secs", FlagValue::Count(300)),
+    ("recovery_memory_mb", FlagValue::Count(4096)),
     ("resume", FlagValue::Text(String::new())),
     ("rpc_deadline", FlagValue::Count(180_000)),
     ("rpc_disable_reuse_port", FlagValue::Bool(false)),
@@ -223,6 +224,12 @@ impl Flags {
     /// How long a process that died is waited for, in a job that recovers (`recovery_deadline_secs`).
     pub fn recovery_deadline(&self) -> Duration {
         Duration::from_secs(self.count("recovery_deadline_secs"))
+    }
+
+    /// Bytes that a trainer holds at most to go back to the last cut (`recovery_memory_mb`).
+    pub fn recovery_memory(&self) -> usize {
+        let n_bytes = self.count("recovery_memory_mb").max(1).saturating_mul(1 << 20);
+        usize::try_from(n_bytes).unwrap_or(usize::MAX)
     }
 
     /// Where snapshots are written (`snapshot_dir`).

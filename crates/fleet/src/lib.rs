@@ -4,6 +4,7 @@
 //! that read variables take them as a function, so that a test needs no environment.
 
 pub mod bug;
+pub mod engine;
 pub mod env;
 mod error;
 pub mod flags;
@@ -14,11 +15,13 @@ pub mod metrics;
 pub mod pipes;
 pub mod ready;
 mod recovery;
+pub mod render;
 pub mod role;
 mod signals;
 pub mod strategy;
 mod together;
 
+pub use engine::{Identity, JobMembers};
 pub use error::{Error, Result, ScaleError, SnapshotError, Usage};
 pub use flags::Flags;
 pub use lifecycle::{Fleet, ServerPrograms};

@@ -84,11 +84,21 @@ pub enum Served {
     Signalled,
 }
 
+impl std::fmt::Display for Served {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Served::Completed => "all trainers have completed",
+            Served::Signalled => "told to end",
+        })
+    }
+}
+
 impl Fleet {
     /// Takes part in a job. `cluster` holds the connections; executors that run this trainer's
     /// programs must share it ([`Executor::set_cluster`]).
     pub fn init(role: Role, flags: Flags, cluster: Cluster) -> Self {
         cluster.set_patience(flags.patience());
+        cluster.set_redo_bytes(flags.recovery_memory());
         cluster.set_ends(Arc::new(signals::wants_end));
         let mut executor = Executor::new();
         executor.set_cluster(cluster.clone());

@@ -18,6 +18,11 @@ pub fn unresolved(endpoints: &[Endpoint]) -> Option<String> {
     (!endpoints.is_empty()).then(|| format!("nobody knows the host of {}: {why}", repr(endpoints)))
 }
 
+/// A process waits for others of its job to report.
+pub fn meeting(master: &Endpoint, who: &str) -> String {
+    format!("rendezvous at {master}: {who}")
+}
+
 /// A server was asked to end before its trainers had ended. A launcher looks for this in the
 /// server's log.
 pub const SIGNALLED: &str = "this server ends because it was told to by";

@@ -1,7 +1,7 @@
 //! Who a process is: trainer or server, which of them, and who the others are.
 //!
-//! Fluid's role makers are functions here that give a [`Role`]: from the environment, from
-//! arguments, from MPI. They compute and connect to nobody.
+//! Fluid's role makers are functions here that give a [`Role`]: from Paddle's variables, from
+//! arguments. They compute and connect to nobody. `engine` reads the variables of others.
 
 use ps::Endpoint;
 
@@ -114,7 +114,7 @@ pub fn in_a_job(var: &dyn Fn(&str) -> Option<String>) -> Result<Option<Role>> {
     }
 }
 
-fn kind_from(vars: EnvVars<'_>) -> Result<RoleKind> {
+pub(crate) fn kind_from(vars: EnvVars<'_>) -> Result<RoleKind> {
     let found = vars.need(env::ROLE)?;
     match found.value.as_str() {
         "TRAINER" => Ok(RoleKind::Trainer),
@@ -123,7 +123,8 @@ fn kind_from(vars: EnvVars<'_>) -> Result<RoleKind> {
     }
 }
 
-fn below(found: &FoundVar, n: u32) -> Result<u32> {
+/// A number below `n`.
+pub(crate) fn below(found: &FoundVar, n: u32) -> Result<u32> {
     let id = found.number()?;
     if id >= n {
         return Err(Error::IdTooLarge { name: found.name, id, n });
@@ -142,14 +143,37 @@ pub fn unsaid_trainer_id(var: &dyn Fn(&str) -> Option<String>, n_trainers: u32) 
     Ok(Some(found.number()?).filter(|&id| id < n_trainers).unwrap_or(0))
 }
 
-/// By address and port; by number where no address is set.
+/// Which of these machines this one is, by its name: `job-server-1` is `job-server-1.job`. None if
+/// none is, or more than one.
+pub(crate) fn by_name<'a>(
+    vars: EnvVars<'_>,
+    hosts: impl IntoIterator<Item = &'a str>,
+) -> Option<u32> {
+    let name = vars.first(env::HOST_NAME)?.value;
+    let first = |host: &str| host.split('.').next().unwrap_or_default().to_string();
+    // An address is no name: 10.0.0.1 is not the machine `10`.
+    let is_name = first(&name).parse::<u32>().is_err();
+    let is_same = |host: &str| host == name || (is_name && first(host) == first(&name));
+    let mut found = (0..).zip(hosts).filter(|(_, host)| is_same(host)).map(|(at, _)| at);
+    found.next().filter(|_| found.next().is_none())
+}
+
+/// By address and port; by name or number where no address is set.
 fn server_id(vars: EnvVars<'_>, servers: &[Endpoint]) -> Result<u32> {
+    let named = || by_name(vars, servers.iter().map(|server| server.host.as_str()));
     let Some(ip) = vars.first(env::OWN_IP) else {
+        if let Some(id) = named().filter(|_| vars.first(env::SERVER_ID).is_none()) {
+            return Ok(id);
+        }
         let found = vars.first(env::SERVER_ID);
         let missing = || vars.need(env::OWN_IP).expect_err("it is not set");
         return below(&found.ok_or_else(missing)?, servers.len() as u32);
     };
     let here: Vec<_> = servers.iter().filter(|server| server.host == ip.value).collect();
+    // A list of names, and an address of this pod.
+    if let (true, Some(id)) = (here.is_empty(), named()) {
+        return Ok(id);
+    }
     let port = match (vars.port_of(ip.name)?.as_deref(), here.as_slice()) {
         (Some([port]), _) => *port,
         // Without a port of its own, the address alone must say which server it is.
@@ -247,44 +271,6 @@ fn unique(texts: &[String], list: &'static str) -> Result<Vec<Endpoint>> {
         Some(at) => Err(Error::RepeatedEndpoint { list, endpoint: endpoints[at].clone() }),
         None => Ok(endpoints),
     }
-}
-
-/// From what `mpirun` sets, two processes a machine: even ranks are servers, odd ones trainers.
-/// Fluid's `MPISymetricRoleMaker`.
-///
-/// Ranks cannot ask one another where they are without MPI itself. On one machine they need not;
-/// on several, `PADDLE_PSERVERS_IP_PORT_LIST` (or `PADDLE_PSERVERS`, addresses alone) lists the
-/// machines in the order of ranks: `mpirun -x PADDLE_PSERVERS=…`.
-pub fn mpi_symmetric(var: &dyn Fn(&str) -> Option<String>) -> Result<Role> {
-    let vars = EnvVars(var);
-    let found = vars.need(env::MPI_SIZE)?;
-    let size = found.number()?;
-    if size == 0 || size % 2 != 0 {
-        return Err(found.bad("an even number: each machine runs a server and a trainer"));
-    }
-    let rank = below(&vars.need(env::MPI_RANK)?, size)?;
-    let n = size / 2;
-    let servers = mpi_servers(vars, size)?;
-    if servers.len() != n as usize {
-        let found = vars.need(env::SERVERS)?;
-        return Err(found.bad("one server for each two processes of mpirun"));
-    }
-    let kind = if rank % 2 == 0 { RoleKind::Server } else { RoleKind::Trainer };
-    Ok(Role { kind, id: rank / 2, n_trainers: n, servers, trainers: Vec::new() })
-}
-
-/// The servers of an MPI job. Without a list of them, and all on one machine, each rank computes
-/// the same ports from the number of servers.
-fn mpi_servers(vars: EnvVars<'_>, size: u32) -> Result<Vec<Endpoint>> {
-    let local = vars.first(env::MPI_LOCAL_SIZE);
-    let is_alone = local.map(|found| found.number()).transpose()? == Some(size);
-    if vars.first(env::SERVERS).is_none() && is_alone {
-        let n = (size / 2).min(2000);
-        let first = 60_001 + (n.wrapping_mul(2_654_435_761) >> 8) % (4_000 - n);
-        let server = |at| Endpoint { host: "127.0.0.1".into(), port: (first + at) as u16 };
-        return Ok((0..n).map(server).collect());
-    }
-    vars.servers()
 }
 
 #[cfg(test)]

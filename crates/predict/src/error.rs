@@ -3,7 +3,7 @@
 use tensor::{DType, DidYouMean};
 
 /// A prediction that cannot be made, or a server that cannot be started.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 pub enum Error {
     /// The model cannot be loaded or run.
     #[error(transparent)]
@@ -112,6 +112,13 @@ pub enum Error {
         /// Why it failed.
         source: std::io::Error,
     },
+}
+
+/// Reads like `Display`: a `main` that returns it prints a sentence.
+impl std::fmt::Debug for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }
 
 /// Result of this crate.

@@ -6,7 +6,7 @@ use crate::site::Site;
 use crate::var::VarDesc;
 
 /// A fact about a program or its data that does not hold.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[allow(missing_docs)] // The fields are what the message names.
 pub enum Error {
     #[error("Operator \"{op}\" has not been registered.{near}")]
@@ -186,6 +186,13 @@ pub enum Error {
         in_op_at(.kind, .site)
     )]
     InOp { block: usize, index: usize, kind: String, op: String, site: Site, source: Box<Error> },
+}
+
+/// Reads like `Display`: a `main` that returns it prints a sentence.
+impl std::fmt::Debug for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }
 
 /// What is wrong with a stream.

@@ -26,6 +26,7 @@ pub mod role;
 mod serial;
 mod site;
 pub mod stream;
+pub mod trainers;
 pub mod var;
 
 pub use attr::{Attr, Attrs};

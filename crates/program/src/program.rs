@@ -1,6 +1,6 @@
 //! The program: blocks of ops as plain data.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -37,6 +37,8 @@ pub struct Program {
     pub n_backwards: u32,
     /// The job this program is a part of, once it was transpiled; not part of its bytes.
     pub distributed: Option<Arc<Distributed>>,
+    /// Variables that must not share memory with others; not part of its bytes.
+    unshared: BTreeSet<String>,
     /// Version number of the format, as found in a file.
     pub format_version: i64,
     /// Fields next to that number that this version does not know.
@@ -68,6 +70,7 @@ impl Clone for Program {
             site: self.site.clone(),
             scopes: self.scopes.clone(),
             distributed: self.distributed.clone(),
+            unshared: self.unshared.clone(),
             role_vars: self.role_vars.clone(),
             unknown_version: self.unknown_version.clone(),
             unknown: self.unknown.clone(),
@@ -103,6 +106,7 @@ impl Program {
             scopes: BTreeMap::new(),
             n_backwards: 0,
             distributed: None,
+            unshared: BTreeSet::new(),
             format_version: 0,
             unknown_version: Vec::new(),
             unknown: Vec::new(),
@@ -124,6 +128,17 @@ impl Program {
         std::mem::swap(&mut self.id, &mut by.id);
         by.version = by.version.max(self.version) + 1;
         std::mem::replace(self, by)
+    }
+
+    /// Variables that must not share memory with others.
+    pub fn unshared(&self) -> &BTreeSet<String> {
+        &self.unshared
+    }
+
+    /// From now on these variables share no memory with others (`memory_optimize(skip_opt_set=)`).
+    pub fn keep_apart(&mut self, names: impl IntoIterator<Item = String>) {
+        self.unshared.extend(names);
+        self.version += 1;
     }
 
     /// The blocks.

@@ -3,11 +3,12 @@
 use std::str::FromStr;
 
 use crate::endpoint::Endpoint;
+use crate::failure::Failure;
 use crate::recovery::{NoCommonCut, TermState};
 use crate::refusal::Refusal;
 
 /// What can go wrong between trainers and servers.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 pub enum Error {
     /// Text that should be `host:port`.
     #[error("`{0}` is no end point: `host:port` is needed, such as 127.0.0.1:6174")]
@@ -94,6 +95,48 @@ pub enum Error {
         cuts: NoCommonCut,
     },
 
+    /// Nobody answers where all processes of a job should meet.
+    #[error(
+        "nobody answered at the rendezvous {master} for {} s ({last}); is the process there started, and \
+         its address right?", .waited_ms / 1000
+    )]
+    NoMaster {
+        /// Where.
+        master: Endpoint,
+        /// How long it was tried.
+        waited_ms: u64,
+        /// The last thing the system said.
+        last: String,
+    },
+
+    /// Not all processes of a job came to their rendezvous.
+    #[error("not all processes came to the rendezvous {master} within {} s: {missing}", .waited_ms / 1000)]
+    Unmet {
+        /// Where.
+        master: Endpoint,
+        /// How long it was waited for them.
+        waited_ms: u64,
+        /// Who came and who did not.
+        missing: String,
+    },
+
+    /// The processes that came to a rendezvous are not of one job.
+    #[error("the rendezvous {master} refuses: {why}")]
+    Apart {
+        /// Where.
+        master: Endpoint,
+        /// Who does not fit with whom.
+        why: String,
+    },
+
+    /// Trainers that exchange with each other cannot go on.
+    #[error(transparent)]
+    Trainers(#[from] Failure),
+
+    /// The waiting thread was told to stop.
+    #[error("interrupted while waiting for other trainers")]
+    Stopped,
+
     /// The server said no.
     #[error("server {endpoint}: {refusal}")]
     Refused {
@@ -102,6 +145,13 @@ pub enum Error {
         /// Why.
         refusal: Refusal,
     },
+}
+
+/// Reads like `Display`: a `main` that returns it prints a sentence.
+impl std::fmt::Debug for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }
 
 impl FromStr for Endpoint {

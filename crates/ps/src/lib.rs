@@ -1,8 +1,11 @@
 //! The parameter server: knows tables and keys, never a program.
 
+mod chunks;
 pub mod codec;
+pub mod collective;
 mod endpoint;
 mod error;
+mod failure;
 pub mod frame;
 mod ids;
 pub mod lines;
@@ -10,11 +13,13 @@ pub mod link;
 pub mod message;
 pub mod recovery;
 mod refusal;
+pub mod rendezvous;
 pub mod server;
 pub mod shm;
 pub mod table;
 pub mod tcp;
 
+pub use chunks::Chunks;
 pub use endpoint::Endpoint;
 pub use error::{Error, Missing, Result};
 pub use ids::{ConnId, Millis, TrainerId, VarId};

@@ -184,6 +184,12 @@ pub fn server_away(endpoint: &Endpoint, since_ms: u64, for_ms: u64, last: &str) 
     Line::warning("trainer", text)
 }
 
+/// Other trainers are waited for: which, for what, and for how long by now.
+pub fn trainers_late(names: &str, what: &str, waited: Duration) -> Line {
+    let waited = waited.as_secs();
+    Line::warning("trainer", format!("waiting for {names}, for {waited} s by now: {what}"))
+}
+
 /// The sender in the background has stopped.
 pub fn communicator_stopped() -> Line {
     Line::info("communicator", "Communicator stop done")

@@ -21,6 +21,7 @@ pub(crate) fn cluster() -> PyResult<&'static Cluster> {
     }
     let flags = fleet::flags::current().map_err(from_fleet)?;
     let cluster = Cluster::new(flags.patience(), usual_log());
+    cluster.set_redo_bytes(flags.recovery_memory());
     cluster.set_stops(Arc::new(|| signalled(&RAISED)));
     cluster.set_ends(Arc::new(fleet::wants_end));
     cluster.set_wait_ready(Arc::new(|endpoints| Ok(wait_for(endpoints)?)));
@@ -49,10 +50,15 @@ pub(crate) fn raised_in_wait() -> Option<PyErr> {
     taken(&RAISED)
 }
 
-/// Python ends: tells servers that this trainer goes, if it never said that its job is done.
+/// Python ends: tells servers and other trainers that this trainer goes, if it never said that its job
+/// is done.
 #[pyfunction]
 pub(crate) fn leave_cluster(py: Python<'_>, in_order: bool) {
-    if let Some(cluster) = CLUSTER.get().filter(|cluster| in_order && cluster.is_connected()) {
-        py.detach(|| cluster.leave());
-    }
+    let Some(cluster) = CLUSTER.get().filter(|_| in_order) else { return };
+    py.detach(|| {
+        if cluster.is_connected() {
+            cluster.leave();
+        }
+        cluster.leave_trainers();
+    });
 }

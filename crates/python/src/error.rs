@@ -2,6 +2,7 @@
 
 use std::io;
 
+use ::ctr::Error as CtrError;
 use data::Error as DataError;
 use fleet::Error as FleetError;
 use program::Error as ProgramError;
@@ -73,8 +74,16 @@ pub(crate) fn from_train(error: TrainError) -> PyErr {
         | TrainError::EndpointTwice { .. }
         | TrainError::UnknownEndpoint { .. }
         | TrainError::TrainerId { .. }
+        | TrainError::NegativeTrainer { .. }
+        | TrainError::OneTrainer
+        | TrainError::TrainerTwice { .. }
+        | TrainError::NotATrainer { .. }
+        | TrainError::OtherEndpoint { .. }
+        | TrainError::OtherTrainers { .. }
         | TrainError::NothingToOptimize
         | TrainError::TranspiledTwice
+        | TrainError::MemoryOrder { .. }
+        | TrainError::SkipUnknown { .. }
         | TrainError::BadDispatch { .. }
         | TrainError::WhichVars { .. }
         | TrainError::NoCheckpoint { .. } => PyValueError::new_err(text),
@@ -98,7 +107,10 @@ pub(crate) fn from_fleet(error: FleetError) -> PyErr {
     match error {
         FleetError::Train(error) => from_train(error),
         FleetError::NoTrainerEndpoints => PyAssertionError::new_err(text),
-        FleetError::NotReady { .. } => PyRuntimeError::new_err(text),
+        FleetError::NotReady { .. }
+        | FleetError::Endpoint(
+            ps::Error::NoMaster { .. } | ps::Error::Unmet { .. } | ps::Error::Apart { .. },
+        ) => PyRuntimeError::new_err(text),
         FleetError::Interrupted { .. } => PyKeyboardInterrupt::new_err(text),
         FleetError::File { source, .. }
         | FleetError::Start { source, .. }
@@ -123,6 +135,23 @@ pub(crate) fn from_data(error: DataError) -> PyErr {
         | DataError::NoFeatureEval => PyValueError::new_err(text),
         DataError::OnlyInMemory { .. } => PyNotImplementedError::new_err(text),
         _ => PyRuntimeError::new_err(text),
+    }
+}
+
+pub(crate) fn from_ctr(error: CtrError) -> PyErr {
+    let text = error.to_string();
+    match error {
+        CtrError::Data(error) => from_data(error),
+        CtrError::Program(error) => from_program(error),
+        CtrError::Tensor(error) => from_tensor(error),
+        CtrError::Train(error) => from_train(error),
+        CtrError::Fleet(error) => from_fleet(error),
+        CtrError::MixedColumn { .. }
+        | CtrError::Unsupported { .. }
+        | CtrError::ColumnType { .. } => PyTypeError::new_err(text),
+        CtrError::Diverged { .. } => PyRuntimeError::new_err(text),
+        CtrError::Stopped => PyKeyboardInterrupt::new_err(text),
+        _ => PyValueError::new_err(text),
     }
 }
 

@@ -325,6 +325,7 @@ fn save_inference_model(
         params_filename,
         export_for_deployment,
         program_only,
+        extra: &[],
     };
     let scope = &scope.get().0;
     let (cluster, job) = (cluster::cluster()?, program.distributed.clone());

@@ -9,6 +9,7 @@ mod checkpoint;
 mod clip;
 mod cluster;
 mod convert;
+mod ctr;
 mod dataset;
 mod error;
 mod executor;
@@ -101,6 +102,7 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<feed_desc::PyFeedDesc>()?;
     io::add(m)?;
     checkpoint::add(m)?;
+    ctr::add(m)?;
     metrics::add(m)?;
     optimizer::add(m)?;
     transpile::add(m)?;

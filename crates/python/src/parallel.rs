@@ -100,6 +100,13 @@ impl PyParallel {
         Ok(Self { state: Mutex::new(Interruptible { parallel, raised }), n_places, allows_idle })
     }
 
+    /// Adds up gradients with other trainers, without servers: this is trainer `trainer_id` of
+    /// `num_trainers`.
+    fn among_trainers(&self, trainer_id: i64, num_trainers: i64) -> PyResult<()> {
+        let mut state = self.state.lock().even_if_poisoned();
+        state.parallel.among_trainers(trainer_id, num_trainers).map_err(from_train)
+    }
+
     /// How many places there are.
     #[getter]
     fn n_places(&self) -> usize {

@@ -9,11 +9,16 @@ use ps::Endpoint;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use train::transpile::{self, Config, Dispatch, HashName, Job, RoundRobin, Threads, Transpiled};
+use train::memory;
+use train::transpile::{
+    self, CollectiveJob, CollectiveMode, Config, Dispatch, HashName, Job, RoundRobin, Threads,
+    Transpiled,
+};
 
 use crate::cluster::tell;
 use crate::convert::Whole;
 use crate::error::from_train;
+use crate::framework::context;
 use crate::framework::program::PyProgram;
 use crate::signals::{Raised, signalled, taken};
 
@@ -136,6 +141,47 @@ fn transpile_program(
     Ok(PyTranspiled(split))
 }
 
+/// Makes both programs those of a trainer among trainers, without servers: Fluid's modes "nccl2" and
+/// "collective".
+#[pyfunction]
+#[pyo3(signature = (main, startup, mode, collective_mode, job))]
+fn transpile_collective(
+    main: &Bound<'_, PyProgram>,
+    startup: &Bound<'_, PyProgram>,
+    mode: &str,
+    collective_mode: Option<&str>,
+    job: &Bound<'_, PyDict>,
+) -> PyResult<()> {
+    if main.is(startup) {
+        let text = "the main program and the startup program must be two programs";
+        return Err(PyValueError::new_err(text));
+    }
+    let mode = CollectiveMode::from_fluid(mode, collective_mode).map_err(from_train)?;
+    let or = |name: &str, other: i64| match job.contains(name)? {
+        true => field::<i64>(job, name),
+        false => Ok(other),
+    };
+    let n_rings = or("nccl_comm_num", 1)?.clamp(1, 64) as usize;
+    let is_hierarchical = match job.contains("use_hierarchical_allreduce")? {
+        true => field(job, "use_hierarchical_allreduce")?,
+        false => false,
+    };
+    let job = CollectiveJob {
+        trainer_id: field(job, "trainer_id")?,
+        endpoints: field(job, "endpoints")?,
+        current_endpoint: field(job, "current_endpoint")?,
+        n_rings,
+        is_hierarchical,
+        n_inner: or("hierarchical_allreduce_inter_nranks", 0)?,
+    };
+    let (main, startup, py) = (main.get(), startup.get(), main.py());
+    context::with_names(py, |names| {
+        let (mut main, mut startup) = (main.lock(), startup.lock());
+        transpile::transpile_collective(&mut main, &mut startup, mode, &job, names)
+    })?
+    .map_err(from_train)
+}
+
 /// A value of a dictionary that Python has filled.
 fn field<T: for<'a, 'py> FromPyObject<'a, 'py>>(
     from: &Bound<'_, PyDict>,
@@ -211,6 +257,15 @@ fn choose_servers(
     }
 }
 
+/// Marks variables that share no memory, if this is the time for it; returns those that share, by place.
+#[pyfunction]
+fn memory_optimize(
+    program: &Bound<'_, PyProgram>,
+    skip: Vec<String>,
+) -> PyResult<Vec<Vec<String>>> {
+    memory::optimize(&mut program.get().lock(), &skip).map_err(from_train)
+}
+
 /// What a program remembers of its job; `None` if it was not transpiled.
 #[pyfunction]
 fn program_job<'py>(
@@ -278,8 +333,10 @@ fn wait_server_ready(py: Python<'_>, endpoints: Vec<String>) -> PyResult<()> {
 pub(crate) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<PyTranspiled>()?;
     m.add_function(wrap_pyfunction!(transpile_program, m)?)?;
+    m.add_function(wrap_pyfunction!(transpile_collective, m)?)?;
     m.add_function(wrap_pyfunction!(slice_shape, m)?)?;
     m.add_function(wrap_pyfunction!(choose_servers, m)?)?;
     m.add_function(wrap_pyfunction!(program_job, m)?)?;
+    m.add_function(wrap_pyfunction!(memory_optimize, m)?)?;
     m.add_function(wrap_pyfunction!(wait_server_ready, m)?)
 }

@@ -3,7 +3,7 @@
 use crate::{DType, Shape};
 
 /// A fact about tensors that does not hold.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[derive(Clone, PartialEq, thiserror::Error)]
 pub enum Error {
     /// Fluid's users know this sentence; see the contract, section 1.9.
     #[error("Tensor holds the wrong type, it holds {actual}, but desires to be {expected}.")]
@@ -74,6 +74,13 @@ pub enum Error {
         /// Rows of the table.
         height: i64,
     },
+}
+
+/// Reads like `Display`: a `main` that returns it prints a sentence.
+impl std::fmt::Debug for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }
 
 /// Result of this crate.

@@ -13,62 +13,24 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use program::backward::Limits;
-use program::layers::{self, Data, SparseEmbedding};
-use program::optimizer::{Optimizer, Sgd};
-use program::{Initializer, Net, ParamAttr};
 use ps::TrainerId;
-use ps::message::{Grad, LookUp};
+use ps::message::Grad;
 use ps::server::{CutRecord, Store};
-use tensor::{DType, Rows, Tensor, Value, mix};
+use tensor::{Rows, Tensor, Value, mix};
+use testing::big_table::{HEIGHT, fill, row, store};
 use testing::stores::id_of;
-use train::serve::{BlockStore, server_op};
-use train::transpile::{Config, Job, RoundRobin, transpile};
+use train::serve::BlockStore;
 
 const WIDTH: usize = 16;
-const HEIGHT: i64 = 1 << 40;
 const TABLE_BYTES: usize = 1 << 30;
 const N_ROWS: u64 = (TABLE_BYTES / WIDTH / size_of::<f32>()) as u64;
 /// Rows that a step changes: two trainers with batches of 100 and 26 slots.
 const STEP_ROWS: usize = 5200;
-const SERVER: &str = "127.0.0.1:7001";
 const TURNS: usize = 3;
 /// Steps between two cuts.
 const INCREMENT_STEPS: usize = 200;
 /// Time of a step of the job.
 const PACE: Duration = Duration::from_millis(8);
-
-fn store() -> BlockStore {
-    let mut net = Net::with_seed(90);
-    let b = &mut net.builder();
-    let ids = Data { dtype: DType::I64, ..Data::default() };
-    let ids = layers::data(b, "ids", &[1], ids).expect("ids");
-    let initializer = Some(Initializer::Constant { value: 0.5 });
-    let param_attr = ParamAttr { initializer, ..ParamAttr::named("table") };
-    let options = SparseEmbedding { param_attr, ..SparseEmbedding::default() };
-    let rows = layers::sparse_embedding(b, &ids, [HEIGHT, WIDTH as i64], options).expect("rows");
-    let loss = layers::mean(b, &rows, None).expect("a loss");
-    Optimizer::new(Sgd, 0.1).minimize(b, &loss, &Limits::default()).expect("an optimizer");
-    let (job, config) = (Job::new(0, SERVER, 1), Config::default());
-    let (main, startup) = (&mut net.main, &mut net.startup);
-    let split = transpile(main, startup, &config, &job, &mut RoundRobin::default());
-    let split = split.expect("a split");
-    let (main, scope) = testing::stores::started_server(&split, SERVER);
-    BlockStore::new(&main, server_op(&main).expect("a server"), &scope).expect("a store")
-}
-
-/// The n-th row of the table.
-fn row(n: u64) -> i64 {
-    (mix(n) >> 24) as i64
-}
-
-fn fill(store: &BlockStore) {
-    let table = id_of(store, "table");
-    for first in (0..N_ROWS).step_by(1 << 16) {
-        let keys = (first..N_ROWS.min(first + (1 << 16))).map(row).collect();
-        store.look_up(&LookUp { after: 0, table, keys, peek: false }).expect("rows");
-    }
-}
 
 /// A gradient for rows anywhere in the table.
 fn grad(store: &BlockStore, number: u64) -> Grad {
@@ -91,11 +53,6 @@ impl Steps {
         let units = store.begin_round(vec![(TrainerId(0), vec![grad])]).expect("a round");
         units.into_iter().for_each(|unit| store.apply_unit(unit).expect("a unit"));
         self.0.push(begin.elapsed());
-    }
-
-    fn median_ms(&mut self) -> f64 {
-        self.0.sort_unstable();
-        self.0[self.0.len() / 2].as_secs_f64() * 1e3
     }
 
     fn longest_ms(&self) -> f64 {
@@ -170,8 +127,8 @@ fn main() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     let folder = |name: &str| folder.path().join(name);
     std::fs::create_dir_all(folder("plain")).expect("a folder");
-    let mut store = store();
-    fill(&store);
+    let mut store = self::store(WIDTH);
+    fill(&store, N_ROWS);
     let (mut plain, mut written) = (Vec::new(), Vec::new());
     for turn in 0..TURNS {
         plain.push(plain_write(&folder("plain")));
@@ -192,7 +149,7 @@ fn main() {
     keep_cuts(&mut store, &folder("server.0"));
     let mut during = Steps::default();
     cut(&store, 0, &mut during, &mut number);
-    report("snapshot_pause_ms", during.longest_ms(), "usual", usual.median_ms());
+    report("snapshot_pause_ms", during.longest_ms(), "longest_without", usual.longest_ms());
 
     let (mut during, mut bytes, mut n_steps) = (Steps::default(), Vec::new(), during.0.len());
     for turn in 1..=TURNS as u64 {
@@ -206,7 +163,12 @@ fn main() {
         n_steps = during.0.len() - n_before;
         bytes.push(n_bytes as f64 / touched as f64);
     }
-    report("snapshot_increment_pause_ms", during.longest_ms(), "usual", usual.median_ms());
+    report(
+        "snapshot_increment_pause_ms",
+        during.longest_ms(),
+        "longest_without",
+        usual.longest_ms(),
+    );
     report("snapshot_bytes", median(bytes), "touched", 1.0);
 
     let last = TURNS as u64;
@@ -219,7 +181,7 @@ fn main() {
     report("snapshot_back_mb_s", mb / median(back), "fsync", plain);
     drop(store);
     // Another process: without a table, and without the rows' places.
-    let mut store = self::store();
+    let mut store = self::store(WIDTH);
     keep_cuts(&mut store, &folder("server.0"));
     report("snapshot_load_mb_s", mb / load(&store, 9), "fsync", plain);
 }

@@ -64,7 +64,7 @@ impl Case {
         for cut in 0..=LAST {
             for server in &servers.all {
                 server.store.mark(cut).expect("a mark");
-                let (state, journal) = (vec![cut as u8; 4], vec![cut as u8; 2]);
+                let (state, journal) = (vec![cut as u8; 4].into(), vec![cut as u8; 2].into());
                 let record = CutRecord { cut, term: 1, complete: 0, state, journal };
                 server.store.write_cut(&record).expect("a cut");
             }

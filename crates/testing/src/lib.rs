@@ -3,6 +3,7 @@
 //! **Invariant:** nothing depends on this crate. It may panic: whatever it finds wrong is a failed
 //! test.
 
+pub mod big_table;
 pub mod close;
 pub mod cluster;
 pub mod crowd;
@@ -12,6 +13,7 @@ pub mod job;
 pub mod kept_saves;
 pub mod kept_snapshots;
 pub mod linear;
+pub mod mates;
 pub mod models;
 pub mod modules;
 pub mod nets;

@@ -27,6 +27,14 @@ fn losses(log: &str) -> Vec<f64> {
     numbers.map(|(_, number)| number.trim().parse().unwrap()).collect()
 }
 
+/// A distributed model takes at most 35 lines of Rust; comments are not counted.
+#[test]
+fn it_is_short() {
+    let text = include_str!("../../../examples/distributed_ctr.rs");
+    let is_code = |line: &&str| !line.trim().is_empty() && !line.trim().starts_with("//");
+    assert!(text.lines().filter(is_code).count() <= 35);
+}
+
 #[test]
 fn it_learns_in_every_mode() {
     for mode in ["sync", "ssp", "half_async", "async", "geo"] {

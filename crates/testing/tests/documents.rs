@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use testing::tree::{read, texts};
 
 /// The crates that users see. `python` shows its types to Python only.
-const CRATES: &[&str] = &["tensor", "program", "data", "ps", "train", "fleet", "predict"];
+const CRATES: &[&str] = &["tensor", "program", "data", "ps", "train", "fleet", "predict", "ctr"];
 
 /// A folder whose types are options of layers, under the names of Fluid's layers.
 const LAYERS: &str = "program/src/layers/";
@@ -102,17 +102,58 @@ fn every_message_and_the_version_are_described() {
 #[test]
 fn tests_that_documents_name_exist() {
     let code: String = texts(&[".rs", ".py"]).into_iter().map(|(_, text)| text).collect();
-    let failures = read("docs/failures.md");
-    let words = failures.split('`').skip(1).step_by(2);
     let is_test = |word: &&str| {
         let plain = word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
         plain && word.matches('_').count() >= 3
     };
-    let named: Vec<&str> = words.filter(is_test).collect();
-    assert!(named.len() > 20, "tests are found: {named:?}");
     let exists = |name: &str| {
         code.contains(&format!("fn {name}(")) || code.contains(&format!("def {name}("))
     };
-    let gone: Vec<_> = named.into_iter().filter(|name| !exists(name)).collect();
-    assert!(gone.is_empty(), "docs/failures.md names tests that do not exist: {gone:?}");
+    for (page, n_min) in [("docs/failures.md", 20), ("docs/stuck.md", 15)] {
+        let text = read(page);
+        let named: Vec<&str> = text.split('`').skip(1).step_by(2).filter(is_test).collect();
+        assert!(named.len() >= n_min, "tests are found in {page}: {named:?}");
+        let gone: Vec<_> = named.into_iter().filter(|name| !exists(name)).collect();
+        assert!(gone.is_empty(), "{page} names tests that do not exist: {gone:?}");
+    }
+}
+
+/// The tests of a row: `` `name` ([file](../path)) ``, as pairs of name and path.
+fn proofs(column: &str) -> Vec<(&str, &str)> {
+    column
+        .split("))")
+        .filter_map(|part| {
+            let name = part.split('`').nth(1)?;
+            let path = part.split("](../").nth(1)?;
+            Some((name, path))
+        })
+        .collect()
+}
+
+#[test]
+fn every_row_of_the_checklist_is_proven_or_open() {
+    let text = read("docs/checklist.md");
+    let is_row = |line: &&str| line.starts_with("| ") && line.as_bytes()[2].is_ascii_digit();
+    let rows: Vec<Vec<&str>> =
+        text.lines().filter(is_row).map(|line| line.split(" | ").collect()).collect();
+    let mut n_proven = 0;
+    for (at, row) in rows.iter().enumerate() {
+        assert_eq!(row[0], format!("| {}", at + 1), "rows are numbered");
+        let column = row.last().unwrap().trim_end_matches(" |");
+        if column == "open" {
+            continue;
+        }
+        let proofs = proofs(column);
+        assert!(!proofs.is_empty(), "row {}: {column}", at + 1);
+        for (name, path) in proofs {
+            let code = read(path);
+            let exists = [format!("fn {name}("), format!("def {name}(")];
+            let exists = exists.iter().any(|words| code.contains(words));
+            assert!(exists, "row {}: {path} has no test {name}", at + 1);
+        }
+        n_proven += 1;
+    }
+    assert_eq!(rows.len(), 90);
+    let said = format!("**{n_proven} of 90 rows are proven.**");
+    assert!(text.contains(&said), "docs/checklist.md does not say: {said}");
 }

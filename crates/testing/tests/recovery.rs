@@ -231,6 +231,34 @@ fn by_hand(trainer: &Process<'_>, _: &mut Executor) -> Result<Vec<f64>, Died> {
     Ok(losses)
 }
 
+/// Numbers of a variable that only the trainer has: more than goes in one message.
+const N_LARGE: usize = 5 << 20;
+
+#[test]
+fn what_a_trainer_keeps_may_be_larger_than_a_message() {
+    let deaths = [death(0, 25, 2, Server(1)), death(1, 35, 0, Trainer(1))];
+    let plan = Plan { n_steps: vec![60; 2], ..plan(Config::default(), &deaths) };
+    same_by(&plan, |plan| run_script(plan, ctr, with_large_variable));
+}
+
+fn with_large_variable(trainer: &Process<'_>, exe: &mut Executor) -> Result<Vec<f64>, Died> {
+    let mut losses = Vec::new();
+    for step in 0..60 {
+        if step % 20 == 0 {
+            let numbers: Vec<f32> =
+                (0..N_LARGE).map(|at| (at % 1000 + step) as f32 + 0.5).collect();
+            trainer.scope.set("large", Tensor::new([N_LARGE], &numbers).unwrap());
+        }
+        let (mut feed, fetch) = (clicks(trainer.id, step), [trainer.loss.name()]);
+        let ran = exe.run(&trainer.net.main, trainer.scope, &mut feed, &fetch);
+        let values = ran.unwrap_or_else(|error| panic!("trainer {}: {error}", trainer.id));
+        losses.push(values[0].get_f64(0));
+        trainer.stepped(step)?;
+    }
+    losses.extend(trainer.scope.read("large", |value| value.tensor().map(total)).flatten());
+    Ok(losses)
+}
+
 fn total(tensor: &Tensor) -> f64 {
     (0..tensor.shape().n_elements()).map(|at| tensor.get_f64(at)).sum()
 }

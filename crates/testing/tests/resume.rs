@@ -74,9 +74,9 @@ fn cut(servers: &Servers, number: u64) {
     let state = first_state();
     for server in &servers.all {
         server.store.mark(number).unwrap();
-        let (state, complete) = (state.clone(), number.saturating_sub(1));
+        let (state, complete) = (state.clone().into(), number.saturating_sub(1));
         let term = server.store.on_disk().unwrap().term.max(1);
-        let record = CutRecord { cut: number, term, complete, state, journal: Vec::new() };
+        let record = CutRecord { cut: number, term, complete, state, ..CutRecord::default() };
         server.store.write_cut(&record).unwrap();
     }
 }

@@ -60,7 +60,7 @@ impl Pair {
 
     fn cut(&self, number: u64, complete: u64) -> Result<WrittenCut, Refusal> {
         self.store().mark(number)?;
-        let (state, journal) = (vec![number as u8], vec![number as u8]);
+        let (state, journal) = (vec![number as u8].into(), vec![number as u8].into());
         self.store().write_cut(&CutRecord { cut: number, term: 1, complete, state, journal })
     }
 
@@ -152,6 +152,22 @@ fn chains_are_made_short_and_old_files_go() {
     pair.step();
     pair.store().roll_back(first, 3).unwrap();
     assert_eq!(pair.store().journal(first).unwrap(), all[..=first as usize]);
+}
+
+/// A base would have as much of it again.
+#[test]
+fn what_trainers_give_is_no_reason_for_a_new_base() {
+    let mut pair = Pair::new();
+    for cut in 0..6 {
+        pair.step();
+        pair.store().mark(cut).unwrap();
+        let state = vec![cut as u8; 20 << 20].into();
+        let record = CutRecord { cut, term: 1, state, ..CutRecord::default() };
+        pair.store().write_cut(&record).unwrap();
+    }
+    let is_base = |name: &&String| name.starts_with("base");
+    let names = pair.names();
+    assert_eq!(names.iter().filter(is_base).collect::<Vec<_>>(), ["base.0"], "{names:?}");
 }
 
 #[test]

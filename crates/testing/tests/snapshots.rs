@@ -42,7 +42,7 @@ fn cut(servers: &Servers, number: u64, meanwhile: impl FnOnce()) {
     }
     meanwhile();
     for server in &servers.all {
-        let (state, journal) = (vec![number as u8; 3], vec![100 + number as u8; 2]);
+        let (state, journal) = (vec![number as u8; 3].into(), vec![100 + number as u8; 2].into());
         let record = CutRecord { cut: number, term: 1, complete: 0, state, journal };
         assert!(server.store.write_cut(&record).unwrap().bytes > 0);
     }

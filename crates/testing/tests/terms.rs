@@ -6,7 +6,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use ps::message::{
-    Complete, Cut, Hello, Leave, Pull, Push, Ready, Recall, Recalled, Reply, VERSION, WantCut,
+    Complete, Given, Hello, Leave, Pull, Push, Ready, Recall, Recollection, Reply, VERSION, WantCut,
 };
 use ps::recovery::{Term, common};
 use ps::server::{Apply, End, Server, ServerConfig};
@@ -133,16 +133,22 @@ impl Trainer {
             let is_home = server == self.id as usize % self.clients.len();
             let bytes = |what: u8| if is_home { vec![what, self.id as u8] } else { Vec::new() };
             let (state, journal) = (bytes(1), bytes(2));
-            client.change(Cut { cut, complete, state, journal }).unwrap();
+            let given = Given { state, journal };
+            given.pieces(cut, complete, 1).for_each(|piece| client.change(piece).unwrap());
         }
     }
 
-    fn recall(&self, cut: u64) -> Recalled {
+    fn recall(&self, cut: u64) -> Given {
         let home = &self.clients[self.id as usize % self.clients.len()];
-        let ticket = home.ask(Recall { cut }).unwrap();
-        match home.wait(ticket, "what it was").unwrap() {
-            Reply::Recalled(recalled) => recalled,
-            other => panic!("{other:?}"),
+        let mut recollection = Recollection::default();
+        loop {
+            let ticket = home.ask(recollection.next(cut)).unwrap();
+            let Reply::Recalled(recalled) = home.wait(ticket, "what it was").unwrap() else {
+                panic!("no answer to that");
+            };
+            if let Some(given) = recollection.add(recalled) {
+                return given;
+            }
         }
     }
 
@@ -195,7 +201,7 @@ fn a_server_that_comes_back_takes_everybody_back_to_the_last_cut() {
     let trainers = [0, 1].map(|id| Trainer::new(id, 7 + u64::from(id), &endpoints));
     for trainer in &trainers {
         assert_eq!(trainer.join(), Term { number: 1, base: Some(0) });
-        assert_eq!(trainer.recall(0), Recalled::default());
+        assert_eq!(trainer.recall(0), Given::default());
         trainer.push(i64::from(trainer.id) * 1_000_000 + 100);
     }
     let at_cut = trainers[0].values();
@@ -219,7 +225,7 @@ fn a_server_that_comes_back_takes_everybody_back_to_the_last_cut() {
             scope.spawn(move || {
                 assert_eq!(trainer.join(), Term { number: 2, base: Some(cut) });
                 let (state, journal) = (vec![1, trainer.id as u8], vec![2, trainer.id as u8]);
-                assert_eq!(trainer.recall(cut), Recalled { state, journal });
+                assert_eq!(trainer.recall(cut), Given { state, journal });
             });
         }
     });
@@ -253,7 +259,7 @@ fn a_trainer_that_takes_anothers_place_takes_everybody_back() {
     assert!(matches!(error, Error::OtherTerm { .. }), "{error}");
     assert_eq!(trainers[0].join(), Term { number: 2, base: Some(cut) });
     assert_eq!(trainers[0].values(), at_cut);
-    let refused = trainers[0].clients[0].ask(Recall { cut: 0 }).unwrap();
+    let refused = trainers[0].clients[0].ask(Recall { cut: 0, from: 0 }).unwrap();
     let refused = trainers[0].clients[0].wait(refused, "a cut that is gone").unwrap_err();
     let expected = Refusal::NoSuchCut { cut: 0, base: cut };
     assert!(

@@ -12,7 +12,7 @@ pub use snapshot::BadSnapshot;
 pub(crate) use snapshot::SnapshotResult;
 
 /// Everything that can go wrong in this crate.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[allow(missing_docs)] // The fields are what the message names.
 pub enum Error {
     /// Something inside the program.
@@ -21,6 +21,18 @@ pub enum Error {
 
     #[error(transparent)]
     Tensor(#[from] tensor::Error),
+
+    /// `memory_optimize` at the wrong time or place.
+    #[error(
+        "memory_optimize {problem}: never call it in a parameter server; in a trainer, call it before transpile (and before fleet's minimize)"
+    )]
+    MemoryOrder {
+        /// What is wrong.
+        problem: &'static str,
+    },
+
+    #[error("skip_opt_set names {var}, which is no variable of this program.{near}")]
+    SkipUnknown { var: String, near: DidYouMean },
 
     #[error("The variable {var} is not found in program. It is not declared or is pruned.{near}")]
     FeedNotDeclared { var: String, near: DidYouMean },
@@ -121,12 +133,6 @@ pub enum Error {
          (a full disk?); mend that and start the job again, it goes on from cut {cut}", n_bytes >> 20
     )]
     NoCutIsKept { n_bytes: usize, cut: u64 },
-
-    #[error(
-        "{what} would take {} MiB on a server, at most {} are possible: start the job without \
-         --snapshot_dir, or {hint}", n_bytes >> 20, n_bytes_max >> 20
-    )]
-    TooMuchToKeep { what: String, n_bytes: usize, n_bytes_max: usize, hint: &'static str },
 
     #[error(
         "the script does not repeat itself: event {event} was {was} before this process was started \
@@ -301,6 +307,44 @@ pub enum Error {
     )]
     TrainerId { trainer_id: usize, n_trainers: usize },
 
+    #[error("must set trainer_id > 0: it is {trainer_id}, and the first trainer has the number 0")]
+    NegativeTrainer { trainer_id: i64 },
+
+    #[error("invalid trainer number in distributed: 1")]
+    OneTrainer,
+
+    #[error("trainer `{endpoint}` is in the list twice")]
+    TrainerTwice { endpoint: String },
+
+    #[error("current endpoint {endpoint} is not in {endpoints:?}")]
+    NotATrainer { endpoint: String, endpoints: Vec<String> },
+
+    #[error(
+        "trainer {trainer_id} is at {own} in the list of trainers, but current_endpoint is {current}"
+    )]
+    OtherEndpoint { trainer_id: usize, own: String, current: String },
+
+    #[error(
+        "this trainer has met no other trainers: run the startup program that transpile() or \
+         fleet.distributed_optimizer(...).minimize(...) made, before the main program"
+    )]
+    NoTrainers,
+
+    #[error(
+        "this is trainer {rank} of {n}, but the program is for trainer {expected_rank} of {expected_n}: \
+         num_trainers and trainer_id must be those of the job"
+    )]
+    OtherTrainers { rank: i64, n: i64, expected_rank: i64, expected_n: i64 },
+
+    #[error("`{var}` cannot be exchanged with other trainers: {why}")]
+    NotExchanged { var: String, why: &'static str },
+
+    #[error(
+        "several threads of one trainer cannot exchange values with other trainers: give train_from_dataset \
+         one thread (dataset.set_thread(1)), and start more trainers instead"
+    )]
+    ThreadsExchange,
+
     #[error("the program updates no parameter: call optimizer.minimize(loss) before transpile")]
     NothingToOptimize,
 
@@ -432,6 +476,13 @@ pub enum Error {
 
     #[error("{} was written, but the save does not hold it", path.display())]
     NotSaved { path: PathBuf },
+}
+
+/// Reads like `Display`: a `main` that returns it prints a sentence.
+impl std::fmt::Debug for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }
 
 /// How large a file is, and the CRC-32 of its contents.

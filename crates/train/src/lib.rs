@@ -11,6 +11,7 @@ pub mod folder;
 pub mod from_dataset;
 mod gradients;
 pub mod io;
+pub mod memory;
 pub mod metrics;
 pub mod parallel;
 mod recover;

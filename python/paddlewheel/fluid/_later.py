@@ -3,7 +3,6 @@
 from ._not_yet import not_yet_class
 
 PASSES = "Executor.train_from_dataset makes its threads by itself"
-WITHOUT_SERVERS = "training without servers on several machines is not there; use parameter servers"
 GEO = "DistributeTranspiler with config.geo_sgd_mode = True does it"
 
 #: Modules with their names, and why these are refused.
@@ -14,7 +13,6 @@ TABLE = {
         PASSES,
     ),
     "trainer_factory": ("FetchHandlerMonitor TrainerFactory", PASSES),
-    "transpiler.collective": ("Collective GradAllReduce LocalSGD", WITHOUT_SERVERS),
     "transpiler.geo_sgd_transpiler": ("GeoSgdTranspiler", GEO),
 }
 MODULES = {module: names for module, (names, _) in TABLE.items()}

@@ -11,7 +11,6 @@ DATASETS = (
     "make a dataset with fluid.DatasetFactory().create_dataset('QueueDataset'), tell it set_use_var, "
     "set_filelist and set_pipe_command, and give it to exe.train_from_dataset"
 )
-COLLECTIVE = "training without servers on several machines is not there; use parameter servers"
 
 
 def not_yet(what, why=LATER):

@@ -4,7 +4,6 @@ import enum
 import os
 
 from .. import _core
-from ._not_yet import COLLECTIVE, not_yet
 from .framework import Program, Variable, _cpu_num
 
 
@@ -137,8 +136,6 @@ class CompiledProgram:
             )
         self._loss_name = loss_name
         self._build_strategy = build_strategy or self._build_strategy or BuildStrategy()
-        if self._build_strategy.num_trainers > 1:
-            raise not_yet("BuildStrategy.num_trainers > 1", COLLECTIVE)
         self._exec_strategy = exec_strategy or ExecutionStrategy()
         self._share_vars_from = share_vars_from
         self._places = places
@@ -158,13 +155,16 @@ class CompiledProgram:
 
     def _compile(self, n_feeds, scope):
         scale = self._build_strategy.gradient_scale_strategy.name
-        return _core.DataParallel(
+        devices = _core.DataParallel(
             count_places(self._places, n_feeds),
             None if self._loss_name is None else scale,
             self._shared(),
             self._build_strategy.reduce_strategy == BuildStrategy.ReduceStrategy.Reduce,
             self._build_strategy.async_mode,
         )
+        strategy = self._build_strategy
+        devices.among_trainers(strategy.trainer_id, strategy.num_trainers)
+        return devices
 
     def _shared(self):
         """The devices whose variables are used, if any."""

@@ -1,6 +1,5 @@
 """The older way to run a program in several places."""
 
-from ._not_yet import COLLECTIVE, not_yet
 from .compiler import BuildStrategy, CompiledProgram, ExecutionStrategy
 from .executor import Executor, global_scope
 from .framework import default_main_program
@@ -22,8 +21,10 @@ class ParallelExecutor:
         scope=None,
     ):
         program = default_main_program() if main_program is None else main_program
+        build_strategy = BuildStrategy() if build_strategy is None else build_strategy
         if num_trainers > 1:
-            raise not_yet("ParallelExecutor with num_trainers > 1", COLLECTIVE)
+            build_strategy.num_trainers = num_trainers
+            build_strategy.trainer_id = trainer_id
         if share_vars_from is not None:
             assert isinstance(
                 share_vars_from, ParallelExecutor

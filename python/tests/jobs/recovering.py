@@ -1,7 +1,8 @@
 """A job to be killed: its own loop of steps, counters that it sets back, figures that all trainers have together.
 
 Arguments: the mode, the number of steps, the folder to save to. With `READER` in the environment, a reader of the program has
-the batches. With `CHANGES`, a trainer that was started again feeds other numbers.
+the batches. With `CHANGES`, a trainer that was started again feeds other numbers. `N_ROWS` says how many equal samples a step of
+a mode other than sync has.
 
 The steps of an undisturbed start take two seconds together, and the last steps are not made, until there is a file `hurry`: a
 test that kills somebody in the middle has its time, on a quick machine too. With `PACE`, each step of every start takes so many
@@ -57,7 +58,7 @@ if fleet.is_server():
 def feed_of(rank, step):
     rng = numpy.random.RandomState(rank * 100000 + step)
     if not is_exact:
-        return {"x": numpy.full((2, 4), step % 8 + 1, "float32")}
+        return {"x": numpy.full((int(os.environ.get("N_ROWS", 2)), 4), step % 8 + 1, "float32")}
     if "CHANGES" in os.environ and os.environ.get("PADDLE_RESTARTS", "0") != "0":
         rng.rand()
     return {

@@ -184,3 +184,21 @@ fn damaged_files_are_typed_errors() {
     }
     assert!(n_read > 100 && n_refused > 100, "{n_read} read, {n_refused} refused");
 }
+
+#[test]
+fn a_file_becomes_a_frame() {
+    use crate::frame::{DataFrame, Values};
+
+    let bytes = written(3_000, 1_100, Compression::SNAPPY);
+    let frame = DataFrame::new(read_columns("f", Bytes::from(bytes)).unwrap()).unwrap();
+    assert_eq!(frame.n_rows(), 3_000);
+    let Values::Whole(a) = &frame.get("a").unwrap().values else { panic!("a is whole") };
+    assert!(a.iter().enumerate().all(|(row, &number)| number == row as i64));
+    let Values::Float(b) = &frame.get("b").unwrap().values else { panic!("b is float") };
+    assert!(b[0].is_nan() && b[3].is_nan());
+    assert_eq!((b[1], b[2_999]), (0.5, 1_499.5));
+    let Values::Text(t) = &frame.get("t").unwrap().values else { panic!("t is text") };
+    assert_eq!((t.get(0), t.get(2_999)), (&b"t0"[..], &b"t2999"[..]));
+    let error = read_columns("f", Bytes::from_static(CLICKS)).unwrap_err();
+    assert!(matches!(&error, Error::BadColumn { column, .. } if column == "ids"), "{error}");
+}

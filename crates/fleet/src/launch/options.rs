@@ -41,6 +41,8 @@ usage: launch [options] script [arguments]
   --selected_gpus LIST    accepted: how many there are is how many processes are started
   --log_dir DIR           where workerlog.N go (otherwise to this terminal)
   --log_level N           accepted
+  --max_restarts N        how often a process that died is started again within 10 minutes (0); all
+                          processes end when one dies, so the script must go on from a checkpoint
   --use_paddlecloud       machines from PADDLE_TRAINERS, this one from POD_IP
   --print_config BOOL     say what is started (True)
 The script is a Python script (.py) or any executable.";
@@ -55,8 +57,10 @@ usage: scale DIR --servers N [--wait_secs S]
 /// How long a job may take to change its size.
 const SCALE_PATIENCE: Duration = Duration::from_secs(120);
 
-const FROM_ZERO: &str = "a number of seconds, 0 or more";
-const ABOVE_ZERO: &str = "a number of seconds above 0";
+/// A rule for times.
+pub(crate) const FROM_ZERO: &str = "a number of seconds, 0 or more";
+/// Another rule for times.
+pub(crate) const ABOVE_ZERO: &str = "a number of seconds above 0";
 
 /// What to start, and with which arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -122,6 +126,8 @@ pub struct CollectiveOptions {
     pub gpus: Vec<String>,
     /// Where logs go; this terminal without one.
     pub log_dir: Option<PathBuf>,
+    /// How often a process that died is started again.
+    pub max_restarts: usize,
     /// Machines from the platform's variables.
     pub is_cloud: bool,
     /// Say what is started.
@@ -216,6 +222,7 @@ pub fn collective(arguments: &[String]) -> Result<Option<CollectiveOptions>> {
         "--selected_gpus",
         "--log_dir",
         "--log_level",
+        "--max_restarts",
         "--print_config",
     ];
     let Some(given) = Given::read(arguments, &names, &["--use_paddlecloud"])? else {
@@ -230,6 +237,7 @@ pub fn collective(arguments: &[String]) -> Result<Option<CollectiveOptions>> {
         start_port: given.port("--started_port")?,
         gpus,
         log_dir: given.value("--log_dir").map(PathBuf::from),
+        max_restarts: given.number("--max_restarts")?.unwrap_or(0),
         is_cloud: given.value("--use_paddlecloud").is_some(),
         is_verbose: given.is_true("--print_config")?,
         script: given.script,
@@ -237,13 +245,13 @@ pub fn collective(arguments: &[String]) -> Result<Option<CollectiveOptions>> {
 }
 
 /// Options as they were written, and the script behind them.
-struct Given {
+pub(crate) struct Given {
     values: Vec<(&'static str, String)>,
-    script: ScriptCommand,
+    pub(crate) script: ScriptCommand,
 }
 
 impl Given {
-    fn read(
+    pub(crate) fn read(
         arguments: &[String],
         names: &[&'static str],
         switches: &[&'static str],
@@ -281,7 +289,7 @@ impl Given {
     }
 
     /// What was given last; an empty value is none, as for Fluid's `--endpoints ""`.
-    fn value(&self, name: &str) -> Option<&str> {
+    pub(crate) fn value(&self, name: &str) -> Option<&str> {
         let found = self.values.iter().rev().find(|(known, _)| *known == name);
         let is_switch = name == "--use_paddlecloud";
         found.map(|(_, value)| value.as_str()).filter(|value| is_switch || !value.is_empty())
@@ -292,7 +300,7 @@ impl Given {
         items.filter(|item| !item.is_empty()).map(str::to_string).collect()
     }
 
-    fn number(&self, name: &'static str) -> Result<Option<usize>> {
+    pub(crate) fn number(&self, name: &'static str) -> Result<Option<usize>> {
         /// More processes than any machine runs is a slip of the finger.
         const MAX: usize = 10_000;
         let Some(value) = self.value(name) else { return Ok(None) };
@@ -304,7 +312,11 @@ impl Given {
     }
 
     /// A time; `expected` is one of the two rules for it.
-    fn seconds(&self, name: &'static str, expected: &'static str) -> Result<Option<Duration>> {
+    pub(crate) fn seconds(
+        &self,
+        name: &'static str,
+        expected: &'static str,
+    ) -> Result<Option<Duration>> {
         let Some(value) = self.value(name) else { return Ok(None) };
         let seconds = value.parse().ok().and_then(|s| Duration::try_from_secs_f64(s).ok());
         match seconds.filter(|time| expected == FROM_ZERO || !time.is_zero()) {
@@ -313,7 +325,7 @@ impl Given {
         }
     }
 
-    fn port(&self, name: &'static str) -> Result<Option<u16>> {
+    pub(crate) fn port(&self, name: &'static str) -> Result<Option<u16>> {
         let Some(value) = self.value(name) else { return Ok(None) };
         let expected = "a port from 1 to 65535";
         match value.parse() {

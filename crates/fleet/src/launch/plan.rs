@@ -323,7 +323,7 @@ pub(crate) fn collective(
         script: options.script.clone(),
         is_wide: nodes.is_wide(),
         tolerates_lost_trainers: false,
-        policy: Policy::default(),
+        policy: Policy { max_restarts: options.max_restarts, ..Policy::default() },
         snapshots: None,
         fixed_size: Some("it has no servers"),
         lines,

@@ -180,39 +180,6 @@ fn what_users_say() {
 }
 
 #[test]
-fn ranks_of_mpi() {
-    let rank = |rank, more: &[(&str, &str)]| {
-        let own = [("OMPI_COMM_WORLD_RANK", rank), ("OMPI_COMM_WORLD_SIZE", "4")];
-        mpi_symmetric(&vars(&[&own[..], more].concat()))
-    };
-    let here = [("OMPI_COMM_WORLD_LOCAL_SIZE", "4")];
-    let (server, trainer) = (rank("2", &here).unwrap(), rank("1", &here).unwrap());
-    assert_eq!((server.kind, server.id), (RoleKind::Server, 1));
-    assert_eq!((trainer.kind, trainer.id, trainer.n_trainers), (RoleKind::Trainer, 0, 2));
-    assert_eq!(server.servers, trainer.servers);
-    let ports: Vec<_> = server.servers.iter().map(|server| server.port).collect();
-    assert!(ports[0] != ports[1] && ports.iter().all(|port| (60_001..=64_000).contains(port)));
-
-    let list = [("PADDLE_PSERVERS", "a,b"), ("PADDLE_PORT", "9")];
-    let away = rank("0", &list).unwrap();
-    assert_eq!(away.endpoint().unwrap().to_string(), "a:9");
-    let pmi = [("PMI_RANK", "1"), ("PMI_SIZE", "2"), ("PADDLE_PSERVERS", "a")];
-    assert_eq!(mpi_symmetric(&vars(&pmi)).unwrap().kind, RoleKind::Trainer);
-}
-
-#[test]
-fn mpi_that_does_not_fit() {
-    let check = |given: &[(&str, &str)]| mpi_symmetric(&vars(given)).unwrap_err();
-    assert!(matches!(check(&[]), Error::MissingVariable { name: "OMPI_COMM_WORLD_SIZE", .. }));
-    let odd = check(&[("PMI_RANK", "0"), ("PMI_SIZE", "3")]);
-    assert!(matches!(odd, Error::BadVariable { name: "PMI_SIZE", .. }));
-    let nowhere = check(&[("PMI_RANK", "0"), ("PMI_SIZE", "4")]);
-    assert!(matches!(nowhere, Error::MissingVariable { name: "PADDLE_PSERVERS_IP_PORT_LIST", .. }));
-    let short = check(&[("PMI_RANK", "0"), ("PMI_SIZE", "4"), ("PADDLE_PSERVERS", "a")]);
-    assert!(matches!(short, Error::BadVariable { name: "PADDLE_PSERVERS", .. }));
-}
-
-#[test]
 fn files_are_split_in_neighbours() {
     let split = |n_files: usize, n_trainers: u32| {
         let files: Vec<usize> = (0..n_files).collect();

@@ -53,6 +53,21 @@ impl Mode {
     /// Servers hold the gradients of so many rounds at most.
     pub const STALENESS_MAX: u32 = 1000;
 
+    /// The names of all modes.
+    pub const NAMES: [&'static str; 5] = ["sync", "ssp", "half_async", "async", "geo"];
+
+    /// The mode of a name, with settings that are usual.
+    pub fn from_name(name: &str) -> Option<Self> {
+        match name {
+            "sync" => Some(Mode::Sync),
+            "ssp" => Some(Mode::Ssp { staleness: 2 }),
+            "half_async" => Some(Mode::HalfAsync),
+            "async" => Some(Mode::Async),
+            "geo" => Some(Mode::Geo { push_every: 100 }),
+            _ => None,
+        }
+    }
+
     /// Short name for messages.
     pub fn name(self) -> &'static str {
         match self {

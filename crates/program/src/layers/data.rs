@@ -33,6 +33,13 @@ impl Default for Data {
     }
 }
 
+impl Data {
+    /// An input of whole numbers, such as ids or labels.
+    pub fn ids() -> Self {
+        Self { dtype: DType::I64, ..Self::default() }
+    }
+}
+
 /// Declares an input. A batch dimension of -1 goes first unless the shape has a -1 of its own.
 pub fn data(b: &mut Builder<'_>, name: &str, shape: &[i64], options: Data) -> Result<Var> {
     let mut dims = shape.to_vec();

@@ -50,6 +50,15 @@ impl Default for Embedding {
     }
 }
 
+impl Embedding {
+    /// A table of this name whose gradients are rows; it starts uniform within `-start..start`.
+    pub fn sparse(name: &str, start: f32) -> Self {
+        let initializer = Some(Initializer::Uniform { low: -start, high: start, seed: 0 });
+        let param_attr = ParamAttr { initializer, ..ParamAttr::named(name) };
+        Self { is_sparse: true, param_attr, ..Self::default() }
+    }
+}
+
 /// Rows of a table of `size` (rows, width) for ids that end in a dimension of 1
 /// (`fluid.layers.embedding`).
 pub fn embedding(

@@ -6,6 +6,7 @@ use tensor::{Tensor, Value};
 
 use crate::error::{Error, Result};
 use crate::remote::Remote;
+use crate::trainers::Trainers;
 
 /// What ops may ask for from outside; the code that runs programs implements it.
 ///
@@ -44,6 +45,11 @@ pub trait Host {
     /// The parameter servers of this run.
     fn remote(&mut self) -> Result<&mut dyn Remote> {
         Err(refuse("parameter servers"))
+    }
+
+    /// The other trainers of this run, where there are no servers.
+    fn trainers(&mut self) -> Result<&mut dyn Trainers> {
+        Err(refuse("other trainers"))
     }
 }
 

@@ -46,6 +46,7 @@ mod bpr_loss;
 mod cast;
 mod clip;
 mod clip_by_norm;
+pub mod collective;
 mod compare;
 mod concat;
 mod conditional_block_grad;

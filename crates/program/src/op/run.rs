@@ -13,6 +13,7 @@ use crate::block::OpDesc;
 use crate::distributed::route::{Grads, Route, Send};
 use crate::error::{Error, Result};
 use crate::remote::Remote;
+use crate::trainers::{Asked, Collective, Trainers};
 
 /// Memory that no variable owns at the moment.
 #[derive(Debug, Default)]
@@ -145,6 +146,64 @@ impl<'a> Run<'a> {
             }
         }
         Ok(())
+    }
+
+    // ---- other trainers
+
+    /// The other trainers of this run.
+    pub fn trainers(&mut self) -> Result<&mut dyn Trainers> {
+        self.host.trainers().map_err(|error| error.of_op(&self.op.kind))
+    }
+
+    /// Exchanges `X` with the other trainers and puts what it comes to into `Out`. If that fails,
+    /// variables are what they were.
+    pub fn exchange(&mut self, collective: Collective) -> Result<()> {
+        let asked = self.asked(collective)?;
+        let (from, to) = self.exchanged(0)?;
+        let mut value = match to == Some(from) {
+            true => std::mem::take(&mut self.vars[from]),
+            false => self.vars[from].clone(),
+        };
+        let trainers = self.host.trainers().map_err(|error| error.of_op(&self.op.kind));
+        let result = trainers.and_then(|trainers| trainers.exchange(&asked, &mut value));
+        if result.is_ok() || to == Some(from) {
+            self.put_value_at("Out", 0, value);
+        }
+        result
+    }
+
+    /// Begins to exchange `X`, which is `Out`: [`Run::finish_exchange`] of another op waits for it.
+    pub fn begin_exchange(&mut self, collective: Collective) -> Result<()> {
+        let asked = self.asked(collective)?;
+        let (from, _) = self.exchanged(0)?;
+        let value = std::mem::take(&mut self.vars[from]);
+        self.host.trainers().and_then(|trainers| trainers.begin(&asked, value))
+    }
+
+    /// Waits for what the exchange of the variable at `Out` comes to.
+    pub fn finish_exchange(&mut self) -> Result<()> {
+        let mut value = Value::Empty;
+        let var = self.input_name("X").to_string();
+        let result = self.trainers()?.finish(&var, &mut value);
+        self.put_value_at("Out", 0, value);
+        result
+    }
+
+    fn asked(&self, collective: Collective) -> Result<Asked> {
+        let ring = self.attrs().int("ring_id", 0)?;
+        Ok(Asked { collective, var: self.input_name("X").to_string(), ring })
+    }
+
+    /// The places of what is exchanged and of what it comes to.
+    fn exchanged(&self, index: usize) -> Result<(usize, Option<usize>)> {
+        let (port, var) = ("X".to_string(), self.input_name("X").to_string());
+        let from = self.wiring.input("X").get(index).copied().flatten();
+        let missing = || Error::MissingInput { op: self.op.kind.clone(), port: port.clone() };
+        let from = from.ok_or_else(missing)?;
+        if self.vars[from].is_empty() {
+            return Err(Error::NotInitialized { port, var });
+        }
+        Ok((from, self.wiring.output("Out").get(index).copied().flatten()))
     }
 
     // ---- inputs

@@ -2,6 +2,7 @@
 //! below.
 
 use super::*;
+use crate::trainers::ReduceOp;
 
 /// Every op, sorted by name (a test checks it). One line per op, so that a change shows as one.
 pub static OPS: &[(&str, &dyn Op)] = &[
@@ -14,6 +15,7 @@ pub static OPS: &[(&str, &dyn Op)] = &[
     ("adagrad", &optimize::Adagrad::USUAL),
     ("adam", &optimize::Adam::USUAL),
     ("adamax", &optimize::Adamax::USUAL),
+    ("allreduce", &collective::AllReduce(None)),
     ("arg_max", &arg_max::ArgMax),
     ("arg_min", &arg_max::ArgMin),
     ("argsort", &argsort::Argsort),
@@ -31,6 +33,19 @@ pub static OPS: &[(&str, &dyn Op)] = &[
     ("bpr_loss_grad", &bpr_loss::BprLossGrad),
     ("brelu", &unary::Brelu),
     ("brelu_grad", &unary::BreluGrad),
+    ("broadcast", &collective::Broadcast),
+    ("c_allgather", &collective::AllGather),
+    ("c_allreduce_max", &collective::AllReduce(Some(ReduceOp::Max))),
+    ("c_allreduce_min", &collective::AllReduce(Some(ReduceOp::Min))),
+    ("c_allreduce_prod", &collective::AllReduce(Some(ReduceOp::Product))),
+    ("c_allreduce_sum", &collective::AllReduce(Some(ReduceOp::Sum))),
+    ("c_broadcast", &collective::Broadcast),
+    ("c_comm_init", &collective::CommInit),
+    ("c_comm_init_all", &collective::CommInitAll),
+    ("c_gen_nccl_id", &collective::GenId),
+    ("c_reducescatter", &collective::ReduceScatter),
+    ("c_sync_calc_stream", &collective::Sync),
+    ("c_sync_comm_stream", &collective::Sync),
     ("cast", &cast::Cast),
     ("ceil", &unary::Ceil),
     ("ceil_grad", &unary::CeilGrad),
@@ -118,6 +133,7 @@ pub static OPS: &[(&str, &dyn Op)] = &[
     ("gaussian_random_batch_size_like", &gaussian_random::GaussianRandomBatchSizeLike),
     ("gelu", &unary::Gelu),
     ("gelu_grad", &unary::GeluGrad),
+    ("gen_nccl_id", &collective::GenIdOfAll),
     ("get_places", &get_places::GetPlaces),
     ("get_tensor_from_selected_rows", &selected_rows::GetTensorFromSelectedRows),
     ("greater_equal", &compare::GreaterEqual),

@@ -27,9 +27,12 @@ pub struct CancelCut {
     pub cut: u64,
 }
 
+/// Bytes of what a trainer gives to a cut, or gets back, that go in one message.
+pub const PIECE_BYTES: usize = 16 << 20;
+
 /// The trainer was told to go: what it sent before this is in the cut, what it sends after is not.
-/// Numbered, applied once.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Numbered, applied once. A large part comes in several messages: [`Given::pieces`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cut {
     /// Which cut.
     pub cut: u64,
@@ -40,6 +43,45 @@ pub struct Cut {
     /// What its script was answered since the last cut, for a process that repeats the script. Sent
     /// to the same server.
     pub journal: Vec<u8>,
+    /// More of this part follows.
+    pub has_more: bool,
+}
+
+/// What a trainer gives to a cut.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Given {
+    /// See [`Cut::state`].
+    pub state: Vec<u8>,
+    /// See [`Cut::journal`].
+    pub journal: Vec<u8>,
+}
+
+impl Given {
+    /// The messages for it, with at most so many bytes in each: at least one.
+    pub fn pieces(
+        mut self,
+        cut: u64,
+        complete: u64,
+        n_bytes_max: usize,
+    ) -> impl Iterator<Item = Cut> {
+        let (n_bytes, n_state) = (self.state.len() + self.journal.len(), self.state.len());
+        let n_pieces = n_bytes.div_ceil(n_bytes_max).max(1);
+        (0..n_pieces).map(move |piece| {
+            let has_more = piece + 1 < n_pieces;
+            let (state, journal) = match n_pieces {
+                // What is not large is not copied.
+                1 => (std::mem::take(&mut self.state), std::mem::take(&mut self.journal)),
+                _ => {
+                    let at = |piece: usize| (piece * n_bytes_max).min(n_bytes);
+                    let (start, end) = (at(piece), at(piece + 1));
+                    let state = &self.state[start.min(n_state)..end.min(n_state)];
+                    let beyond = |at: usize| at.max(n_state) - n_state;
+                    (state.to_vec(), self.journal[beyond(start)..beyond(end)].to_vec())
+                }
+            };
+            Cut { cut, complete, state, journal, has_more }
+        })
+    }
 }
 
 /// Asks for a cut soon. Answered when it was received.
@@ -51,15 +93,45 @@ pub struct WantCut;
 pub struct Recall {
     /// Which cut.
     pub cut: u64,
+    /// How many bytes of it the trainer has already.
+    pub from: u64,
 }
 
-/// What a trainer gave; empty for the first cut, or if it gave nothing to this server.
+/// What a trainer gave, or a piece of it; empty for the first cut, or if it gave nothing to this server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recalled {
-    /// The state that it gave to that cut.
-    pub state: Vec<u8>,
-    /// The journals of all cuts up to that one, in order.
-    pub journal: Vec<u8>,
+    /// Bytes of the state that it gave to that cut.
+    pub n_state: u64,
+    /// Bytes of this state and of the journals of all cuts up to that one, in order.
+    pub n_bytes: u64,
+    /// Those of them that follow what the trainer has.
+    pub bytes: Vec<u8>,
+}
+
+/// Puts together what a trainer gave.
+#[derive(Clone, Debug, Default)]
+pub struct Recollection {
+    bytes: Vec<u8>,
+}
+
+impl Recollection {
+    /// What is asked next.
+    pub fn next(&self, cut: u64) -> Recall {
+        Recall { cut, from: self.bytes.len() as u64 }
+    }
+
+    /// An answer came: all of it, if nothing is missing any more.
+    pub fn add(&mut self, recalled: Recalled) -> Option<Given> {
+        let Recalled { n_state, n_bytes, bytes } = recalled;
+        let is_over = bytes.is_empty();
+        self.bytes.extend(bytes);
+        if !is_over && (self.bytes.len() as u64) < n_bytes {
+            return None;
+        }
+        let mut state = std::mem::take(&mut self.bytes);
+        let journal = state.split_off(usize::try_from(n_state).unwrap_or(0).min(state.len()));
+        Some(Given { state, journal })
+    }
 }
 
 empty!(WantCut);
@@ -78,7 +150,7 @@ macro_rules! named_cut {
     )*};
 }
 
-named_cut!(Ready, StartCut, CancelCut, Recall);
+named_cut!(Ready, StartCut, CancelCut);
 
 impl Body for Cut {
     fn encode<'a>(&'a self, out: &mut Writer<'a>) {
@@ -86,11 +158,13 @@ impl Body for Cut {
         out.u64(self.complete);
         out.bytes(&self.state);
         out.bytes(&self.journal);
+        out.u8(self.has_more.into());
     }
 
     fn decode(input: &mut Reader<'_>) -> Result<Self> {
         let (cut, complete) = (input.u64()?, input.u64()?);
-        Ok(Self { cut, complete, state: input.bytes()?, journal: input.bytes()? })
+        let (state, journal) = (input.bytes()?, input.bytes()?);
+        Ok(Self { cut, complete, state, journal, has_more: input.flag()? })
     }
 
     fn blobs<'a>(&'a mut self, blobs: &mut Blobs<'a>) {
@@ -98,18 +172,31 @@ impl Body for Cut {
     }
 }
 
-impl Body for Recalled {
+impl Body for Recall {
     fn encode<'a>(&'a self, out: &mut Writer<'a>) {
-        out.bytes(&self.state);
-        out.bytes(&self.journal);
+        out.u64(self.cut);
+        out.u64(self.from);
     }
 
     fn decode(input: &mut Reader<'_>) -> Result<Self> {
-        Ok(Self { state: input.bytes()?, journal: input.bytes()? })
+        Ok(Self { cut: input.u64()?, from: input.u64()? })
+    }
+}
+
+impl Body for Recalled {
+    fn encode<'a>(&'a self, out: &mut Writer<'a>) {
+        out.u64(self.n_state);
+        out.u64(self.n_bytes);
+        out.bytes(&self.bytes);
+    }
+
+    fn decode(input: &mut Reader<'_>) -> Result<Self> {
+        let (n_state, n_bytes) = (input.u64()?, input.u64()?);
+        Ok(Self { n_state, n_bytes, bytes: input.bytes()? })
     }
 
     fn blobs<'a>(&'a mut self, blobs: &mut Blobs<'a>) {
-        blobs.extend([self.state.as_mut_slice(), self.journal.as_mut_slice()]);
+        blobs.push(&mut self.bytes);
     }
 }
 
@@ -121,12 +208,36 @@ mod tests {
     #[test]
     fn survives_the_wire() {
         survives(Ready { cut: 7 });
-        survives(Cut { cut: 7, complete: 5, state: vec![1, 2], journal: vec![3] });
-        survives(Cut { cut: 7, complete: 5, state: Vec::new(), journal: Vec::new() });
+        let (state, journal) = (vec![1, 2], vec![3]);
+        survives(Cut { cut: 7, complete: 5, state, journal, has_more: true });
+        survives(Cut { cut: 7, complete: 5, ..Cut::default() });
         survives(WantCut);
-        survives(Recall { cut: u64::MAX });
+        survives(Recall { cut: u64::MAX, from: 9 });
         answer_survives(StartCut { cut: 7 });
         answer_survives(CancelCut { cut: 8 });
-        answer_survives(Recalled { state: vec![1], journal: vec![2, 3] });
+        answer_survives(Recalled { n_state: 1, n_bytes: 1 << 40, bytes: vec![1, 2, 3] });
+    }
+
+    #[test]
+    fn what_is_given_in_pieces_is_put_together_again() {
+        for (n_state, n_journal) in [(0, 0), (5, 0), (0, 5), (7, 9), (64, 1), (1, 64)] {
+            let numbers = |n: usize| (0..n).map(|at| at as u8).collect::<Vec<_>>();
+            let given = Given { state: numbers(n_state), journal: numbers(n_journal) };
+            for n_bytes_max in [1, 3, 16, 100] {
+                let pieces: Vec<Cut> = given.clone().pieces(3, 2, n_bytes_max).collect();
+                let (last, before) = pieces.split_last().unwrap();
+                assert!(!last.has_more && before.iter().all(|piece| piece.has_more));
+                let (mut together, mut gone) = (Recollection::default(), Vec::new());
+                for piece in &pieces {
+                    assert!(piece.state.len() + piece.journal.len() <= n_bytes_max);
+                    gone.extend([&piece.state[..], &piece.journal[..]].concat());
+                    let bytes = gone[together.next(3).from as usize..].to_vec();
+                    let (n_state, n_bytes) = (n_state as u64, (n_state + n_journal) as u64);
+                    let all = together.add(Recalled { n_state, n_bytes, bytes });
+                    assert_eq!(all.is_some(), !piece.has_more);
+                    assert!(all.is_none_or(|all| all == given));
+                }
+            }
+        }
     }
 }

@@ -22,7 +22,9 @@ mod stats;
 pub use all_gather::{AllGather, AllGatherResult};
 pub use all_to_all::{ALL_TO_ALL_BYTES_MAX, AllToAll, AllToAllResult};
 pub use barrier::Barrier;
-pub use cut::{CancelCut, Cut, Ready, Recall, Recalled, StartCut, WantCut};
+pub use cut::{
+    CancelCut, Cut, Given, PIECE_BYTES, Ready, Recall, Recalled, Recollection, StartCut, WantCut,
+};
 pub use hello::{Hello, VERSION, VarInfo, Welcome};
 pub use leave::{Complete, Leave};
 pub use lend::Lend;

@@ -31,7 +31,7 @@ impl Server {
         let progress = match request {
             Request::Push(push) => self.push(change, push),
             Request::Barrier(barrier) => self.barrier(change, barrier.round),
-            Request::Cut(cut) => Ok(self.part_of_cut(change, cut)),
+            Request::Cut(piece) => Ok(self.part_of_cut(change, piece)),
             Request::Complete(_) => {
                 self.inform(format!("{trainer} completed"));
                 self.go(now, change, Membership::Completed)

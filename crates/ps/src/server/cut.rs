@@ -4,9 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::change::Progress;
-use super::cut_state::{CutState, Protocol, add_entry};
+use super::cut_state::{CutState, Protocol, add_chunks};
 use super::work::OfCuts;
 use super::{Change, CutRecord, Purpose, Server, Task, WrittenCut};
+use crate::chunks::Chunks;
 use crate::ids::{ConnId, Millis, TrainerId};
 use crate::message::{Cut, Notice, Push};
 use crate::refusal::Refusal;
@@ -24,10 +25,12 @@ pub(super) struct ServerCuts {
     collecting: Option<Collecting>,
     writing: Option<Writing>,
     /// Journals of cuts that were left out or failed: they go with the next one.
-    owed: Vec<u8>,
+    owed: Chunks,
     /// What each trainer gave last. A trainer that is gone gives nothing more, but a process that
     /// does not know this may still ask for it.
-    states: BTreeMap<TrainerId, Vec<u8>>,
+    states: BTreeMap<TrainerId, Chunks>,
+    /// Parts of which more is to come.
+    arriving: BTreeMap<TrainerId, CutPart>,
 }
 
 /// A cut that is being written.
@@ -37,7 +40,7 @@ struct Writing {
     /// What all servers have kept.
     complete: u64,
     /// What is written with it, should it fail.
-    journal: Vec<u8>,
+    journal: Chunks,
 }
 
 /// A cut of which not all parts are here.
@@ -56,10 +59,12 @@ struct Collecting {
     waiting: Vec<Change>,
 }
 
-#[derive(Debug)]
+/// What a trainer gives to a cut.
+#[derive(Debug, Default)]
 struct CutPart {
-    state: Vec<u8>,
-    journal: Vec<u8>,
+    cut: u64,
+    state: Chunks,
+    journal: Chunks,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +104,8 @@ impl ServerCuts {
     /// A term is over, and with it what was being made.
     pub(super) fn forget_term(&mut self) {
         (self.collecting, self.writing) = (None, None);
-        self.owed.clear();
+        self.owed = Chunks::default();
+        self.arriving.clear();
     }
 
     /// Those after this one are of no use any more.
@@ -111,7 +117,7 @@ impl ServerCuts {
     }
 
     /// The term began with these.
-    pub(super) fn set_states(&mut self, states: BTreeMap<TrainerId, Vec<u8>>) {
+    pub(super) fn set_states(&mut self, states: BTreeMap<TrainerId, Chunks>) {
         self.states = states;
     }
 
@@ -131,8 +137,23 @@ impl ServerCuts {
     }
 
     /// Keeps a journal for the next cut.
-    fn owe(&mut self, trainer: TrainerId, journal: &[u8]) {
-        add_entry(&mut self.owed, trainer, journal);
+    fn owe(&mut self, trainer: TrainerId, journal: &Chunks) {
+        add_chunks(&mut self.owed, trainer, journal);
+    }
+
+    /// Takes a message of a part; the part, if it is whole now.
+    fn arrive(&mut self, trainer: TrainerId, piece: Cut) -> Option<CutPart> {
+        let mut part = self.arriving.remove(&trainer).unwrap_or_default();
+        if part.cut != piece.cut {
+            part = CutPart { cut: piece.cut, ..CutPart::default() };
+        }
+        part.state.push(piece.state);
+        part.journal.push(piece.journal);
+        if !piece.has_more {
+            return Some(part);
+        }
+        self.arriving.insert(trainer, part);
+        None
     }
 
     /// There will be no such cut; whose parts wait to be served.
@@ -151,17 +172,18 @@ impl ServerCuts {
 }
 
 impl Server {
-    /// A trainer's part of a cut.
-    pub(super) fn part_of_cut(&mut self, change: Change, part: Cut) -> Progress {
+    /// A trainer's part of a cut, or a piece of it.
+    pub(super) fn part_of_cut(&mut self, change: Change, piece: Cut) -> Progress {
         if !self.config.recovers {
             return Progress::Served;
         }
-        let Cut { cut, complete, state, journal } = part;
+        let Cut { cut, complete, .. } = piece;
+        let Some(part) = self.cuts.arrive(change.trainer, piece) else { return Progress::Served };
         if cut > self.cuts.begun {
             self.begin_cut(cut);
         }
         let Some(collecting) = self.cuts.collecting.as_mut().filter(|it| it.cut == cut) else {
-            self.cuts.owe(change.trainer, &journal);
+            self.cuts.owe(change.trainer, &part.journal);
             return Progress::Served;
         };
         // What all servers have kept, this one has.
@@ -169,7 +191,10 @@ impl Server {
             collecting.complete = collecting.complete.max(complete);
         }
         collecting.awaited.remove(&change.trainer);
-        collecting.parts.insert(change.trainer, CutPart { state, journal });
+        collecting.parts.insert(change.trainer, part);
+        if collecting.awaited.is_empty() {
+            self.schedule.all_gave(self.now);
+        }
         if collecting.mark == Mark::Made {
             self.check_cut();
             return Progress::Served;
@@ -251,13 +276,13 @@ impl Server {
             if !part.state.is_empty() {
                 self.cuts.states.insert(trainer, part.state);
             }
-            add_entry(&mut journal, trainer, &part.journal);
+            add_chunks(&mut journal, trainer, &part.journal);
         }
         let states = self.cuts.states.clone().into_iter().collect();
         self.cuts.writing = Some(Writing { cut, complete, journal: journal.clone() });
-        let (term, state) = (self.terms.number(), CutState { protocol, states }.to_bytes());
+        let (term, state) = (self.terms.number(), CutState { protocol, states }.to_chunks());
         let record = CutRecord { cut, term, complete, state, journal };
-        self.run(Purpose::WriteCut(self.ticked), Task::WriteCut(record));
+        self.run(Purpose::WriteCut(self.now), Task::WriteCut(record));
     }
 
     pub(super) fn cut_written(&mut self, now: Millis, ms: u64, written: OfCuts<WrittenCut>) {
@@ -274,7 +299,8 @@ impl Server {
                 self.tell_all();
             }
             Err(refusal) => {
-                self.cuts.owed.splice(0..0, journal);
+                let since = std::mem::replace(&mut self.cuts.owed, journal);
+                self.cuts.owed.append(&since);
                 self.no_cut(now, cut, &refusal);
             }
         }

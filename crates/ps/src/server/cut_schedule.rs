@@ -14,6 +14,11 @@ const SELDOM_MS: u64 = 60_000;
 /// After a cut that could not be: the next attempt.
 const PAUSE_MS: u64 = 50;
 
+/// Trainers stand still for cuts for at most one in so many parts of the time, as long as that leaves cuts
+/// no farther apart than [`FARTHEST_MS`].
+const PAUSE_SHARE: u64 = 50;
+const FARTHEST_MS: u64 = 60_000;
+
 /// What the server that leads has in mind.
 #[derive(Debug, Default)]
 pub(super) struct Schedule {
@@ -30,6 +35,10 @@ pub(super) struct Schedule {
     /// No cut before this time, even if a trainer wants one.
     not_before: Millis,
     n_cancelled: u32,
+    /// When trainers were told to go, until all have given their parts.
+    went: Option<Millis>,
+    /// How long trainers stood still to put together what they give: the last two times.
+    pauses: [u64; 2],
 }
 
 /// A cut that trainers know of.
@@ -54,6 +63,19 @@ impl Schedule {
     /// Of the next term: what was wanted still is.
     pub(super) fn anew(&self) -> Self {
         Self { is_wanted: self.is_wanted, cut_requests: self.cut_requests, ..Self::default() }
+    }
+
+    /// All trainers have given their parts of a cut, and train on.
+    pub(super) fn all_gave(&mut self, now: Millis) {
+        if let Some(went) = self.went.take() {
+            self.pauses = [now.since(went), self.pauses[0]];
+        }
+    }
+
+    /// How far apart cuts are. What happened once, because a machine was busy, does not count.
+    fn distance(&self, every_ms: u64) -> u64 {
+        let pause = self.pauses[0].min(self.pauses[1]);
+        pause.saturating_mul(PAUSE_SHARE).min(FARTHEST_MS).max(every_ms)
     }
 
     /// This trainer takes no part any more.
@@ -101,7 +123,7 @@ impl Server {
         let is_ready = |attempt: &mut Attempt| n > 0 && attempt.ready.len() == n;
         let Some(attempt) = self.schedule.attempt.take_if(is_ready) else { return };
         let cut = attempt.next_cut.cut;
-        self.schedule.gone = Some(cut);
+        (self.schedule.gone, self.schedule.went) = (Some(cut), Some(self.now));
         for Asker { conn, id, .. } in attempt.ready.into_values() {
             self.reply(conn, id, StartCut { cut });
         }
@@ -128,7 +150,7 @@ impl Server {
         let pause = if is_crowded { SELDOM_MS } else { 0 };
         let schedule = &mut self.schedule;
         (schedule.n_cancelled, schedule.not_before) = (0, now + pause);
-        schedule.next = Some(now + pause.max(self.config.cut_every_ms));
+        schedule.next = Some(now + pause.max(schedule.distance(self.config.cut_every_ms)));
     }
 
     /// Time passed: gives notice of a cut, or gives one up.
@@ -183,5 +205,27 @@ impl Server {
         *not_before = now + pause;
         *next = Some(*not_before);
         self.tell_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cuts_for_which_trainers_stand_still_are_farther_apart() {
+        let (mut schedule, mut now) = (Schedule::default(), Millis(7));
+        let mut distance_after = |pause_ms: u64, every_ms: u64| {
+            schedule.went = Some(now);
+            now = now + pause_ms;
+            schedule.all_gave(now);
+            schedule.distance(every_ms)
+        };
+        assert_eq!(distance_after(100, 1_000), 1_000, "once says nothing");
+        assert_eq!(distance_after(80, 1_000), 4_000);
+        assert_eq!(distance_after(5, 1_000), 1_000);
+        assert_eq!(distance_after(20_000, 1_000), 1_000, "a machine was busy");
+        assert_eq!(distance_after(30_000, 1_000), FARTHEST_MS);
+        assert_eq!(distance_after(30_000, 2 * FARTHEST_MS), 2 * FARTHEST_MS, "as it was asked for");
     }
 }

@@ -4,6 +4,7 @@
 //! `version u32`, the protocol (`length u64`, bytes), `count u32`, and for each trainer that gave
 //! something: `rank u32`, `length u64`, bytes. A journal is a list of the same entries without a count.
 
+use crate::chunks::Chunks;
 use crate::codec::{Blobs, Destination, LIST_MAX, Reader, Writer};
 use crate::error::{Error, Result};
 use crate::ids::TrainerId;
@@ -101,19 +102,21 @@ impl Protocol {
 pub(super) struct CutState {
     pub(super) protocol: Protocol,
     /// What each trainer gave.
-    pub(super) states: Vec<(TrainerId, Vec<u8>)>,
+    pub(super) states: Vec<(TrainerId, Chunks)>,
 }
 
 impl CutState {
-    pub(super) fn to_bytes(&self) -> Vec<u8> {
+    /// What trainers gave is not copied.
+    pub(super) fn to_chunks(&self) -> Chunks {
         let protocol = self.protocol.to_bytes();
         let mut bytes = VERSION.to_le_bytes().to_vec();
         bytes.extend_from_slice(&(protocol.len() as u64).to_le_bytes());
         bytes.extend_from_slice(&protocol);
         let n = self.states.iter().filter(|(_, state)| !state.is_empty()).count();
         bytes.extend_from_slice(&(n as u32).to_le_bytes());
-        self.states.iter().for_each(|(trainer, state)| add_entry(&mut bytes, *trainer, state));
-        bytes
+        let mut chunks = Chunks::from(bytes);
+        self.states.iter().for_each(|(trainer, state)| add_chunks(&mut chunks, *trainer, state));
+        chunks
     }
 
     pub(super) fn from_bytes(mut bytes: &[u8]) -> Result<Self> {
@@ -130,7 +133,7 @@ impl CutState {
         let mut states = Vec::new();
         for _ in 0..n {
             let (trainer, state) = entry(bytes)?;
-            states.push((trainer, state.to_vec()));
+            states.push((trainer, state.to_vec().into()));
         }
         match bytes.is_empty() {
             true => Ok(Self { protocol, states }),
@@ -147,6 +150,16 @@ pub(super) fn add_entry(bytes: &mut Vec<u8>, trainer: TrainerId, given: &[u8]) {
     bytes.extend_from_slice(&trainer.0.to_le_bytes());
     bytes.extend_from_slice(&(given.len() as u64).to_le_bytes());
     bytes.extend_from_slice(given);
+}
+
+/// The same, without a copy.
+pub(super) fn add_chunks(chunks: &mut Chunks, trainer: TrainerId, given: &Chunks) {
+    if !given.is_empty() {
+        let mut head = trainer.0.to_le_bytes().to_vec();
+        head.extend_from_slice(&(given.n_bytes() as u64).to_le_bytes());
+        chunks.push(head);
+        chunks.append(given);
+    }
 }
 
 /// What a trainer gave to a journal, all of it.
@@ -204,14 +217,14 @@ mod tests {
         let stats = Stats { pushes: 7, ..Stats::default() };
         let gone = vec![(TrainerId(1), Gone::Completed), (TrainerId(2), Gone::Left)];
         let parts = vec![(TrainerId(1), vec![part(), part()])];
-        let states = vec![(TrainerId(0), vec![1, 2, 3]), (TrainerId(2), vec![4])];
+        let states = vec![(TrainerId(0), vec![1, 2, 3].into()), (TrainerId(2), vec![4].into())];
         CutState { protocol: Protocol { applied: 9, stats, gone, parts }, states }
     }
 
     #[test]
     fn what_is_kept_is_read_again_and_nothing_else() {
         for kept in [kept(), CutState::default()] {
-            let bytes = kept.to_bytes();
+            let bytes = kept.to_chunks().to_vec();
             assert_eq!(CutState::from_bytes(&bytes).unwrap(), kept);
             for n in 0..bytes.len() {
                 assert!(CutState::from_bytes(&bytes[..n]).is_err(), "the first {n} bytes passed");
@@ -223,7 +236,7 @@ mod tests {
 
     #[test]
     fn damaged_bytes_are_an_error_or_something_else_but_no_panic() {
-        let bytes = kept().to_bytes();
+        let bytes = kept().to_chunks().to_vec();
         for at in 0..bytes.len() {
             for flip in [0x01, 0x80, 0xff] {
                 let mut bytes = bytes.clone();
@@ -239,6 +252,12 @@ mod tests {
         for (trainer, given) in [(0, [1, 2]), (1, [8, 8]), (0, [3, 4])] {
             add_entry(&mut journal, TrainerId(trainer), &given);
         }
+        let mut chunks = Chunks::default();
+        add_chunks(&mut chunks, TrainerId(5), &Chunks::default());
+        for (trainer, given) in [(0, [1, 2]), (1, [8, 8]), (0, [3, 4])] {
+            add_chunks(&mut chunks, TrainerId(trainer), &given.to_vec().into());
+        }
+        assert_eq!(chunks.to_vec(), journal);
         assert_eq!(journal_of(&journal, TrainerId(0)).unwrap(), [1, 2, 3, 4]);
         assert_eq!(journal_of(&journal, TrainerId(5)).unwrap(), []);
         assert!(journal_of(&journal[..journal.len() - 1], TrainerId(0)).is_err());

@@ -47,7 +47,7 @@ use tensor::Value;
 
 use crate::ids::{ConnId, Millis, TrainerId, VarId};
 use crate::lines::Severity;
-use crate::message::{LookUp, Pull, Reply, Request, Stats, VarInfo};
+use crate::message::{LookUp, PIECE_BYTES, Pull, Reply, Request, Stats, VarInfo};
 use crate::refusal::Refusal;
 use all_gather::AllGathers;
 use all_to_all::AllToAllState;
@@ -87,6 +87,8 @@ pub struct ServerConfig {
     pub ready_ms: u64,
     /// How long the job waits for a process that died.
     pub recover_ms: u64,
+    /// Bytes of what a trainer gave to a cut that it gets back in one message.
+    pub piece_bytes: usize,
 }
 
 impl Default for ServerConfig {
@@ -104,6 +106,7 @@ impl Default for ServerConfig {
             cut_every_ms: 10_000,
             ready_ms: 5_000,
             recover_ms: 300_000,
+            piece_bytes: PIECE_BYTES,
         }
     }
 }
@@ -166,7 +169,7 @@ enum Purpose {
     /// A table is being saved.
     Save(Asker),
     /// What a trainer gave to the cut that the term began from.
-    Recall(Asker),
+    Recall { asker: Asker, from: u64 },
     /// The cut whose parts are being collected.
     Mark(u64),
     /// A cut that is being written, since when.
@@ -230,6 +233,8 @@ pub struct Server {
     /// By trainer, and by what was asked for.
     news: BTreeMap<TrainerId, BTreeMap<Vec<VarId>, News>>,
     ticked: Millis,
+    /// The time of what is being handled.
+    now: Millis,
     /// What was said of refused connections.
     turned_away: BTreeSet<String>,
     actions: Vec<Action>,
@@ -280,6 +285,7 @@ impl Server {
             staleness: Staleness::default(),
             news: BTreeMap::new(),
             ticked: Millis(0),
+            now: Millis(0),
             turned_away: BTreeSet::new(),
             actions: Vec::new(),
             terms: Terms::default(),
@@ -321,6 +327,7 @@ impl Server {
 
     /// A message came; returns what to do, in order.
     pub fn handle(&mut self, now: Millis, conn: ConnId, id: u64, request: Request) -> Vec<Action> {
+        self.now = now;
         match (request, self.members.who(conn)) {
             (Request::Hello(hello), _) => self.greet(now, conn, id, hello),
             (_, None) => self.turn_away(conn, id, Refusal::HelloFirst),
@@ -334,6 +341,7 @@ impl Server {
 
     /// Work is done; returns what to do, in order.
     pub fn done(&mut self, now: Millis, done: WorkDone) -> Vec<Action> {
+        self.now = now;
         let WorkDone { id, outcome } = done;
         match (self.running.remove(&id), outcome) {
             (Some(Purpose::Push(change, _)), Outcome::Checked(Ok(grads))) => {
@@ -363,8 +371,8 @@ impl Server {
                 self.cut_written(now, now.since(since), written);
             }
             (Some(Purpose::RollBack), Outcome::Loaded(loaded)) => self.rolled_back(now, loaded),
-            (Some(Purpose::Recall(asker)), Outcome::Bytes(journal)) => {
-                self.recalled(asker, journal);
+            (Some(Purpose::Recall { asker, from }), Outcome::Bytes(journal)) => {
+                self.recalled(asker, from, journal);
             }
             (Some(Purpose::Stale), _) => {}
             (Some(Purpose::News(NewsAsked { asker, incarnation, vars })), outcome) => {
@@ -438,7 +446,7 @@ impl Server {
     /// Time passed: finds trainers that are dead.
     pub fn tick(&mut self, now: Millis) -> Vec<Action> {
         let slept = now.since(self.ticked);
-        self.ticked = now;
+        (self.ticked, self.now) = (now, now);
         // What came while the server was busy or stopped has not been read yet.
         if slept > SLEPT_MS {
             self.members.forgive(now, slept);

@@ -35,7 +35,7 @@ impl Server {
                 self.want_cut();
                 self.reply(conn, id, Done);
             }
-            Request::Recall(recall) => self.recall(asker, recall.cut),
+            Request::Recall(recall) => self.recall(asker, &recall),
             Request::Save(save) => self.run(Purpose::Save(asker), Task::Save(save)),
             _ => self.turn_away(conn, id, Refusal::Malformed("out of place".to_string())),
         }

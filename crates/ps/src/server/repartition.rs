@@ -1,6 +1,7 @@
 //! What servers kept with a cut, dealt out to another number of servers.
 
 use super::cut_state::{CutState, add_entry, entries};
+use crate::chunks::Chunks;
 use crate::error::{Error, Result};
 use crate::ids::TrainerId;
 
@@ -44,7 +45,7 @@ pub fn repartition(all: &[KeptBytes], share: ServerShare) -> Result<KeptBytes> {
     let is_own = |trainer: TrainerId| {
         share.keeps_trainers && trainer.0 as usize % share.n_servers.max(1) == share.server
     };
-    let mut states: Vec<(TrainerId, Vec<u8>)> = Vec::new();
+    let mut states: Vec<(TrainerId, Chunks)> = Vec::new();
     for kept in kept {
         states.extend(kept.states.into_iter().filter(|(trainer, _)| is_own(*trainer)));
     }
@@ -57,7 +58,7 @@ pub fn repartition(all: &[KeptBytes], share: ServerShare) -> Result<KeptBytes> {
             }
         }
     }
-    Ok(KeptBytes { state: CutState { protocol, states }.to_bytes(), journal })
+    Ok(KeptBytes { state: CutState { protocol, states }.to_chunks().to_vec(), journal })
 }
 
 #[cfg(test)]
@@ -75,8 +76,9 @@ mod tests {
             for (trainer, part) in own.clone().flat_map(|trainer| [(trainer, 5), (trainer, 6)]) {
                 add_entry(&mut journal, trainer, &[part, trainer.0 as u8]);
             }
-            let states = own.map(|trainer| (trainer, vec![trainer.0 as u8; 2])).collect();
-            KeptBytes { state: CutState { protocol: protocol.clone(), states }.to_bytes(), journal }
+            let states = own.map(|trainer| (trainer, vec![trainer.0 as u8; 2].into())).collect();
+            let kept = CutState { protocol: protocol.clone(), states };
+            KeptBytes { state: kept.to_chunks().to_vec(), journal }
         };
         (0..2).map(of_server).collect()
     }
@@ -91,7 +93,8 @@ mod tests {
                 let own = repartition(&all, share).unwrap();
                 let kept = CutState::from_bytes(&own.state).unwrap();
                 assert_eq!((kept.protocol.applied, kept.protocol.gone.len()), (9, 1));
-                assert!(kept.states.contains(&(TrainerId(trainer), vec![trainer as u8; 2])));
+                let given = Chunks::from(vec![trainer as u8; 2]);
+                assert!(kept.states.contains(&(TrainerId(trainer), given)));
                 let journal = journal_of(&own.journal, TrainerId(trainer)).unwrap();
                 assert_eq!(journal, [5, trainer as u8, 6, trainer as u8]);
             }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tensor::{Tensor, Value};
 
 use super::{ServerMemory, Size};
+use crate::chunks::Chunks;
 use crate::ids::{TrainerId, VarId};
 use crate::message::{Grad, LookUp, Pull, Save, VarInfo};
 use crate::refusal::Refusal;
@@ -35,9 +36,9 @@ pub struct CutRecord {
     /// The greatest cut that all servers have kept: older ones are never asked for again.
     pub complete: u64,
     /// What the server and its trainers need to continue from this cut.
-    pub state: Vec<u8>,
+    pub state: Chunks,
     /// What must be kept in addition to the journals of all earlier cuts: see [`Store::journal`].
-    pub journal: Vec<u8>,
+    pub journal: Chunks,
 }
 
 /// A cut that was written.

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::all_gather::AllGathers;
 use super::all_to_all::AllToAllState;
 use super::cut::ServerCuts;
-use super::cut_state::{self, CutState, Gone};
+use super::cut_state::{CutState, Gone};
 use super::handshake::PendingHello;
 use super::members::Members;
 use super::returning::{Returning, THROUGH_MS};
@@ -16,8 +16,9 @@ use super::round::Rounds;
 use super::staleness::Staleness;
 use super::work::OfCuts;
 use super::{Action, Asker, CutRecord, OnDisk, Purpose, Server, ServerConfig, Store, Task};
+use crate::chunks::Chunks;
 use crate::ids::{ConnId, Millis, TrainerId};
-use crate::message::{Pong, Recalled, VarInfo};
+use crate::message::{Pong, Recall, Recalled, VarInfo};
 use crate::recovery::{Term, TermState};
 use crate::refusal::Refusal;
 
@@ -36,7 +37,9 @@ pub(super) struct Terms {
     /// Trainers that were through at the base and may come once more.
     returning: Returning,
     /// What trainers gave to the base.
-    states: BTreeMap<TrainerId, Vec<u8>>,
+    states: BTreeMap<TrainerId, Chunks>,
+    /// What trainers gave to journals up to the base, while they are being told.
+    journals: BTreeMap<TrainerId, Chunks>,
 }
 
 /// A base that must be loaded.
@@ -97,7 +100,7 @@ impl Server {
         let on_disk = store.on_disk()?;
         if on_disk.cuts.is_empty() {
             store.mark(0)?;
-            let state = CutState::default().to_bytes();
+            let state = CutState::default().to_chunks();
             store.write_cut(&CutRecord { term: 1, state, ..CutRecord::default() })?;
             server.terms.term = Term { number: 1, base: Some(0) };
             server.cuts = ServerCuts::of(vec![0]);
@@ -209,6 +212,7 @@ impl Server {
         self.news.clear();
         self.units = None;
         self.terms.states.clear();
+        self.terms.journals.clear();
         self.cuts.forget_term();
         self.schedule = self.schedule.anew();
         self.running.values_mut().for_each(|purpose| *purpose = Purpose::Stale);
@@ -235,7 +239,7 @@ impl Server {
             return;
         }
         let is_still = |purpose: &Purpose| {
-            matches!(purpose, Purpose::Save(_) | Purpose::Recall(_) | Purpose::WriteCut(_))
+            matches!(purpose, Purpose::Save(_) | Purpose::Recall { .. } | Purpose::WriteCut(_))
         };
         if self.cuts.is_to_be_marked() && self.running.values().all(is_still) {
             self.mark();
@@ -289,29 +293,44 @@ impl Server {
     }
 
     /// Gives a trainer what it gave to the base.
-    pub(super) fn recall(&mut self, asker: Asker, cut: u64) {
-        match self.terms.term.base {
-            Some(base) if base == cut => self.run(Purpose::Recall(asker), Task::Journal(cut)),
-            base => {
-                let base = base.unwrap_or_default();
-                self.reply(asker.conn, asker.id, Refusal::NoSuchCut { cut, base });
-            }
+    pub(super) fn recall(&mut self, asker: Asker, recall: &Recall) {
+        let &Recall { cut, from } = recall;
+        let base = self.terms.term.base;
+        if base != Some(cut) {
+            let base = base.unwrap_or_default();
+            return self.reply(asker.conn, asker.id, Refusal::NoSuchCut { cut, base });
+        }
+        let trainer = asker.trainer;
+        match self.terms.journals.contains_key(&trainer) {
+            true => self.tell_piece(asker, from),
+            false => self.run(Purpose::Recall { asker, from }, Task::Journal { trainer, cut }),
         }
     }
 
-    pub(super) fn recalled(&mut self, asker: Asker, journal: Result<Vec<u8>, Refusal>) {
-        let Asker { conn, trainer, id } = asker;
-        let journal = journal.and_then(|journal| {
-            let own = cut_state::journal_of(&journal, trainer);
-            own.map_err(|error| Refusal::Failed(error.to_string()))
-        });
-        match journal {
+    pub(super) fn recalled(&mut self, asker: Asker, from: u64, own: Result<Vec<u8>, Refusal>) {
+        match own {
             Ok(journal) => {
-                let state = self.terms.states.get(&trainer).cloned().unwrap_or_default();
-                self.reply(conn, id, Recalled { state, journal });
+                self.terms.journals.insert(asker.trainer, journal.into());
+                self.tell_piece(asker, from);
             }
-            Err(refusal) => self.reply(conn, id, refusal),
+            Err(refusal) => self.reply(asker.conn, asker.id, refusal),
         }
+    }
+
+    /// Tells a trainer the next bytes of what it gave. Its journal is forgotten with the last of them; who
+    /// asks again has it read again.
+    fn tell_piece(&mut self, asker: Asker, from: u64) {
+        let Asker { conn, trainer, id } = asker;
+        let mut all = self.terms.states.get(&trainer).cloned().unwrap_or_default();
+        let n_state = all.n_bytes() as u64;
+        all.append(&self.terms.journals.get(&trainer).cloned().unwrap_or_default());
+        let start = usize::try_from(from).unwrap_or(usize::MAX);
+        let end = start.saturating_add(self.config.piece_bytes.max(1));
+        if end >= all.n_bytes() {
+            self.terms.journals.remove(&trainer);
+        }
+        let (n_bytes, bytes) = (all.n_bytes() as u64, all.range(start..end));
+        self.reply(conn, id, Recalled { n_state, n_bytes, bytes });
     }
 
     /// Gives up when nobody has come for too long to have a base loaded.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use tensor::{Tensor, Value};
 
+use super::cut_state::journal_of;
 use super::{CutRecord, Size, Store, Unit, WrittenCut};
 use crate::ids::TrainerId;
 use crate::message::{Grad, LookUp, Pull, Save};
@@ -51,8 +52,11 @@ pub(super) enum Task {
         cut: u64,
         term: u64,
     },
-    /// Reads the journal up to this cut.
-    Journal(u64),
+    /// Reads what a trainer gave to the journal up to this cut.
+    Journal {
+        trainer: TrainerId,
+        cut: u64,
+    },
 }
 
 /// The outcome of work.
@@ -76,7 +80,7 @@ pub(super) enum Outcome {
     Written(OfCuts<WrittenCut>),
     /// What was kept with a cut that was loaded.
     Loaded(OfCuts<Vec<u8>>),
-    /// A journal.
+    /// What a trainer gave to a journal.
     Bytes(Result<Vec<u8>, Refusal>),
 }
 
@@ -102,7 +106,7 @@ impl Work {
 
     /// Whether it reads or writes cuts, which also takes long: it gets another thread.
     pub fn is_of_cuts(&self) -> bool {
-        matches!(self.task, Task::WriteCut(_) | Task::RollBack { .. } | Task::Journal(_))
+        matches!(self.task, Task::WriteCut(_) | Task::RollBack { .. } | Task::Journal { .. })
     }
 
     /// Whether it is a unit of a round: free threads should help with the others.
@@ -136,7 +140,10 @@ impl Work {
             Task::RollBack { cut, term } => {
                 Outcome::Loaded(OfCuts::new(store, store.roll_back(cut, term)))
             }
-            Task::Journal(cut) => Outcome::Bytes(store.journal(cut)),
+            Task::Journal { trainer, cut } => Outcome::Bytes(store.journal(cut).and_then(|all| {
+                let own = journal_of(&all, trainer);
+                own.map_err(|error| Refusal::Failed(error.to_string()))
+            })),
         };
         WorkDone { id: self.id, outcome }
     }

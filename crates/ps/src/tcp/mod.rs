@@ -6,6 +6,8 @@
 mod client;
 mod group;
 mod joining;
+mod mesh;
+mod rendezvous;
 mod serve;
 
 use std::io::{self, Read, Write};
@@ -18,6 +20,8 @@ use std::time::{Duration, Instant};
 pub use client::{Client, Patience, Ticket};
 pub use group::{ClientGroup, LostTrainer, Stops};
 pub use joining::join;
+pub use mesh::{Membership, Mesh, MeshSettings};
+pub use rendezvous::{Rendezvous, find_others};
 pub use serve::{Listener, Stop};
 
 use crate::endpoint::Endpoint;

@@ -5,10 +5,13 @@ use std::path::PathBuf;
 use fleet::launch::{self as start, Console, Host};
 use pyo3::prelude::*;
 
+use crate::error::from_fleet;
+
 pub(super) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(launch_ps, m)?)?;
     m.add_function(wrap_pyfunction!(launch, m)?)?;
-    m.add_function(wrap_pyfunction!(scale, m)?)
+    m.add_function(wrap_pyfunction!(scale, m)?)?;
+    m.add_function(wrap_pyfunction!(render, m)?)
 }
 
 type Launch = fn(&[String], &Host, &mut Console) -> i32;
@@ -36,4 +39,10 @@ fn launch(py: Python<'_>, arguments: Vec<String>, python: PathBuf, alias: PathBu
 #[pyfunction]
 fn scale(py: Python<'_>, arguments: Vec<String>, python: PathBuf, alias: PathBuf) -> i32 {
     run(py, start::scale, &arguments, &Host { python, alias: Some(alias) })
+}
+
+/// What to submit to a cluster.
+#[pyfunction]
+fn render(arguments: Vec<String>) -> PyResult<String> {
+    fleet::render::render(&arguments).map_err(from_fleet)
 }

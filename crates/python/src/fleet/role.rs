@@ -1,14 +1,19 @@
 //! Who a process is.
 
+use std::time::Duration;
+
+use fleet::ready::Watch;
 use fleet::role::{self, UserDefined};
-use fleet::{Role, RoleKind, env};
+use fleet::{Identity, JobMembers, Role, RoleKind, engine, env, flags};
 use ps::Endpoint;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyList, PyString};
 
+use crate::cluster::tell;
 use crate::convert::Whole;
 use crate::error::from_fleet;
+use crate::signals::{Raised, signalled, taken};
 
 pub(super) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<PyRole>()?;
@@ -84,12 +89,25 @@ fn texts(endpoints: &[Endpoint]) -> Vec<String> {
 /// The role that a PaddleCloud job's variables give this process.
 #[pyfunction]
 #[pyo3(signature = (is_collective = false))]
-fn role_from_environment(is_collective: bool) -> PyResult<PyRole> {
-    let role = match is_collective {
-        true => role::collective_from_environment(&env::process),
-        false => role::from_environment(&env::process),
-    };
-    role.map(PyRole).map_err(from_fleet)
+fn role_from_environment(py: Python<'_>, is_collective: bool) -> PyResult<PyRole> {
+    let members = if is_collective { JobMembers::Trainers } else { JobMembers::Both };
+    found(py, engine::identity(&env::process, members))
+}
+
+/// The role of an identity; meets the other processes where it must.
+fn found(py: Python<'_>, identity: fleet::Result<Identity>) -> PyResult<PyRole> {
+    let identity = identity.map_err(from_fleet)?;
+    let limit = flags::current().map_err(from_fleet)?.wait_server_ready_timeout();
+    let raised = Raised::default();
+    let role = py.detach(|| {
+        let mut stops = || signalled(&raised);
+        let mut watch = Watch { on_line: &mut tell, stops: &mut stops };
+        engine::role_of(identity, limit.unwrap_or(Duration::MAX), &mut watch)
+    });
+    match taken(&raised) {
+        Some(error) => Err(error),
+        None => role.map(PyRole).map_err(from_fleet),
+    }
 }
 
 /// The role that the variables give this process, or None if it runs alone.
@@ -113,8 +131,8 @@ fn general_role() -> PyResult<PyRole> {
 
 /// The role that `mpirun` gives this process.
 #[pyfunction]
-fn mpi_role() -> PyResult<PyRole> {
-    role::mpi_symmetric(&env::process).map(PyRole).map_err(from_fleet)
+fn mpi_role(py: Python<'_>) -> PyResult<PyRole> {
+    found(py, engine::mpi_identity(&env::process))
 }
 
 /// The role that a user describes.

@@ -41,6 +41,11 @@ fn with<R>(py: Python<'_>, f: impl FnOnce(&mut Context) -> R) -> PyResult<R> {
     Ok(f(held.as_mut().expect("made above")))
 }
 
+/// Uses the generator of names.
+pub(crate) fn with_names<R>(py: Python<'_>, f: impl FnOnce(&mut UniqueNames) -> R) -> PyResult<R> {
+    with(py, |context| f(&mut context.names))
+}
+
 /// The program that layers write into.
 #[pyfunction]
 pub(crate) fn default_main_program(py: Python<'_>) -> PyResult<Py<PyProgram>> {

@@ -47,7 +47,7 @@ impl Disk {
     /// What a process that starts finds.
     pub fn on_disk(&self) -> OnDisk {
         let cuts = self.whole().map(|(&cut, _)| cut).collect();
-        let state = self.last().map_or_else(Vec::new, |file| file.record.state.clone());
+        let state = self.last().map_or_else(Vec::new, |file| file.record.state.to_vec());
         OnDisk { term: self.term, cuts, state }
     }
 
@@ -83,7 +83,7 @@ impl Disk {
         self.settle();
         let before = self.files.range(..record.cut).next_back();
         let mut journal = before.map_or_else(Vec::new, |(_, file)| file.journal.clone());
-        journal.extend_from_slice(&record.journal);
+        journal.extend_from_slice(&record.journal.to_vec());
         let old = self.files.range(..record.complete).map(|(&cut, _)| Write::Delete(cut));
         let old: Vec<Write> = old.collect();
         self.under_way.push(Write::Cut(Box::new(File { record, ledger, journal, is_whole: true })));

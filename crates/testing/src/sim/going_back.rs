@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use ps::Millis;
 use ps::link::Broken;
-use ps::message::{Cut, Leave, Ready, Recall, Recalled, Reply, WantCut};
+use ps::message::{Given, Leave, Ready, Recollection, Reply, WantCut};
 use ps::recovery::{Next, Term, common, next};
 
 use super::seen::{Seen, number};
@@ -13,6 +13,9 @@ use super::survival::Bug;
 use super::trainer::{Outcome, Trainer};
 use super::{Plan, Rng};
 use ps::server::Apply;
+
+/// What a trainer gives to cuts, and gets back, is in pieces of so many bytes.
+pub(super) const PIECE_BYTES: usize = 24;
 
 /// What a trainer knows of cuts.
 #[derive(Debug)]
@@ -38,6 +41,8 @@ pub struct GoingBack {
     has_left: bool,
     /// What was wrong with what it computed again.
     wrong: Option<String>,
+    /// What it has got back so far.
+    recollection: Recollection,
     pace_ms: u64,
     rng: Rng,
     bug: Option<Bug>,
@@ -84,6 +89,7 @@ impl GoingBack {
             wants_cut: false,
             has_left: false,
             wrong: None,
+            recollection: Recollection::default(),
             pace_ms: survival.pace_ms,
             rng: Rng::new(plan.seed ^ incarnation),
             bug: survival.bug,
@@ -187,12 +193,19 @@ impl Trainer {
         match next(said, &answers) {
             Ok(Next::Greet(term)) => self.greet(term),
             Ok(Next::Joined) => {
-                let (base, home) = (said.base.unwrap_or_default(), self.home());
-                let id = self.lines[home].link.ask(now, Recall { cut: base });
-                back(&mut self.back).phase = Phase::Recalling { base, id };
+                let base = said.base.unwrap_or_default();
+                back(&mut self.back).recollection = Recollection::default();
+                self.ask_back(now, base);
             }
             other => self.end(now, Outcome::Stranded(format!("{other:?}"))),
         }
+    }
+
+    /// Asks for the next piece of what it gave to a cut.
+    fn ask_back(&mut self, now: Millis, base: u64) {
+        let (home, back) = (self.home(), back(&mut self.back));
+        let id = self.lines[home].link.ask(now, back.recollection.next(base));
+        back.phase = Phase::Recalling { base, id };
     }
 
     fn recall(&mut self, now: Millis, base: u64, id: u64) -> bool {
@@ -200,7 +213,11 @@ impl Trainer {
         match self.lines[home].link.answer(id) {
             None => return false,
             Some(Ok(Reply::Recalled(recalled))) => {
-                if let Err(why) = self.restore(base, &recalled) {
+                let Some(given) = back(&mut self.back).recollection.add(recalled) else {
+                    self.ask_back(now, base);
+                    return false;
+                };
+                if let Err(why) = self.restore(base, &given) {
                     self.end(now, Outcome::Stranded(why));
                 }
             }
@@ -210,8 +227,8 @@ impl Trainer {
     }
 
     /// Is again what it was at a cut.
-    fn restore(&mut self, base: u64, recalled: &Recalled) -> Result<(), String> {
-        let (mut state, mut journal) = (recalled.state.as_slice(), recalled.journal.as_slice());
+    fn restore(&mut self, base: u64, given: &Given) -> Result<(), String> {
+        let (mut state, mut journal) = (given.state.as_slice(), given.journal.as_slice());
         (self.at, self.memory) = match state.is_empty() {
             true => (0, 0),
             false => (number(&mut state), number(&mut state) as u64),
@@ -311,12 +328,12 @@ impl Trainer {
         if back.bug == Some(Bug::ForgetsTooEarly) {
             back.redo_from = at;
         }
-        let complete = back.complete;
+        let (complete, given) = (back.complete, Given { state, journal });
         for (server, line) in self.lines.iter_mut().enumerate() {
-            let empty = || (Vec::new(), Vec::new());
-            let is_home = server == home;
-            let (state, journal) = if is_home { (state.clone(), journal.clone()) } else { empty() };
-            line.link.change(now, Cut { cut, complete, state, journal });
+            let given = if server == home { given.clone() } else { Given::default() };
+            for piece in given.pieces(cut, complete, PIECE_BYTES) {
+                line.link.change(now, piece);
+            }
         }
     }
 

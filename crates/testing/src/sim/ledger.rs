@@ -262,7 +262,7 @@ impl Store for Book {
         disk.begin_rollback(cut, term);
         *self.marked.lock().expect("nobody failed") = None;
         *self.ledger() = file.ledger;
-        Ok(file.record.state)
+        Ok(file.record.state.to_vec())
     }
 
     fn journal(&self, cut: u64) -> Result<Vec<u8>, Refusal> {

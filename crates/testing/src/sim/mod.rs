@@ -234,6 +234,7 @@ impl Plan {
                 is_lead: server == 0,
                 cut_every_ms: survival.cut_every_ms,
                 ready_ms: survival.ready_ms,
+                piece_bytes: going_back::PIECE_BYTES,
                 recover_ms: DEADLINE_MS,
                 ..config
             },

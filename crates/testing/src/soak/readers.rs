@@ -5,6 +5,8 @@ use std::path::Path;
 
 use data::{Dataset, DatasetKind, FeedDesc, MultiSlot, Native, Positions, Records, Slot};
 use program::{Program, stream};
+use ps::rendezvous::{Gathering, Place, RendezvousReply, Report, Side};
+use ps::{ConnId, Endpoint};
 use tensor::{Rows, Tensor, Value};
 
 use super::Target;
@@ -99,7 +101,7 @@ pub(super) fn text() -> Target {
             }
             black_box(records.len());
         }),
-        share: 140,
+        share: 130,
     }
 }
 
@@ -173,5 +175,47 @@ pub(super) fn parquet() -> Target {
             black_box(reader.run(bytes, &mut Vec::new()).is_ok());
         }),
         share: 20,
+    }
+}
+
+/// What processes say to one another before they know who the others are.
+pub(super) fn rendezvous() -> Target {
+    let endpoint: Endpoint = "10.0.0.1:6174".parse().expect("an end point");
+    let report = Report {
+        job: "job".into(),
+        n: 4,
+        n_servers: Some(2),
+        side: Side::Server,
+        rank: Some(1),
+        name: "job-server-1".into(),
+        endpoint: endpoint.clone(),
+        is_fixed: true,
+    };
+    let place = Place { id: 1, servers: vec![endpoint.clone(); 2], trainers: vec![endpoint] };
+    let answers = [
+        RendezvousReply::Placed(place),
+        RendezvousReply::Waiting("trainer 1".into()),
+        RendezvousReply::Taken,
+    ];
+    let answers = answers.iter().map(|answer| answer.to_line().into_bytes());
+    let read = |bytes: &[u8]| {
+        let text = String::from_utf8_lossy(bytes);
+        let _ = black_box(RendezvousReply::read(&text));
+        let mut gathering = Gathering::default();
+        for (at, line) in text.lines().enumerate() {
+            if let Ok(report) = Report::read(line) {
+                black_box(gathering.report(ConnId(at as u64), report));
+                black_box((gathering.missing(), gathering.places()));
+            }
+        }
+    };
+    let second = Report { rank: None, side: Side::Trainer, is_fixed: false, ..report.clone() };
+    let two = report.to_line() + &second.to_line() + &second.to_line();
+    Target {
+        name: "rendezvous",
+        inputs: std::iter::once(two.into_bytes()).chain(answers).collect(),
+        words: &[b"server", b"trainer", b"fixed", b"free", b"\t-\t", b"placed", b"4294967295"],
+        read: Box::new(read),
+        share: 10,
     }
 }

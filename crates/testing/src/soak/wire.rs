@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use program::Program;
 use program::distributed::Mode;
+use ps::collective::{Collective, Exchanges, Failure, PeerHello, PeerMessage, ReduceOp, Terms};
 use ps::frame::{self, FRAME_BYTES_MAX, Frame};
 use ps::link::{Link, LinkConfig};
 use ps::message::{
@@ -204,6 +205,59 @@ pub(super) fn replies() -> Target {
             link.tick(Millis(now + 10_000));
             black_box((link.answer(id).is_some(), link.round(), link.broken().is_some()));
         }),
-        share: 50,
+        share: 30,
+    }
+}
+
+/// Parts of exchanges that another trainer sends, to one that has begun some.
+pub(super) fn peers() -> Target {
+    let collectives = [
+        Collective::AllReduce(ReduceOp::Sum),
+        Collective::Broadcast { root: 1 },
+        Collective::AllGather,
+        Collective::ReduceScatter(ReduceOp::Sum),
+    ];
+    let begun = move |me: u32| {
+        let mut exchanges = Exchanges::new(me, vec![SERVER.to_string(); 3]);
+        let mut parts = Vec::new();
+        for (at, collective) in collectives.into_iter().enumerate() {
+            let terms = Terms { collective, var: "w".to_string(), ring: at as i64 };
+            let value = Value::Tensor(Tensor::full([6, 3000], 0.5f32));
+            parts.extend(exchanges.begin(&terms, value).1);
+        }
+        (exchanges, parts)
+    };
+    let parts = begun(1).1.into_iter().filter(|outgoing| outgoing.to == 0);
+    let parts = parts.map(|outgoing| PeerMessage::Part(outgoing.part)).collect();
+    let failure = Failure::Missing {
+        waiting: 1,
+        waited_ms: 7,
+        what: "w".to_string(),
+        missing: "trainer 0".to_string(),
+    };
+    let hello = PeerMessage::Hello(PeerHello { rank: 1, job: "3 trainers".to_string() });
+    let others = vec![hello, PeerMessage::Ready, PeerMessage::Failed(failure), PeerMessage::Bye];
+    Target {
+        name: "peers",
+        inputs: vec![joined(parts), joined(others)],
+        words: WORDS,
+        read: Box::new(move |mut bytes: &[u8]| {
+            let (mut exchanges, _) = begun(0);
+            while let Ok((from, message)) = frame::read::<PeerMessage>(&mut bytes, FRAME_BYTES_MAX)
+            {
+                match message {
+                    PeerMessage::Part(part) => {
+                        black_box(exchanges.receive(1 + (from % 2) as u32, part));
+                    }
+                    PeerMessage::Failed(failure) => exchanges.fail(failure),
+                    PeerMessage::Bye => exchanges.leave(1),
+                    _ => {}
+                }
+            }
+            for number in 0..collectives.len() as u64 {
+                black_box((exchanges.waits_for(number), exchanges.take(number)));
+            }
+        }),
+        share: 20,
     }
 }

@@ -28,14 +28,14 @@ use program::distributed::route::Servers;
 use tensor::{Tensor, Value};
 
 pub(crate) use plan::NATIVE;
-pub use prepared::Prepared;
+pub use prepared::{Prepared, sharing};
 pub use profile::{OpTime, Profile};
 pub use single::run_op;
 
 use self::event::{Again, RunEvent, RunRequest};
 use self::fetched::Fetched;
 use crate::error::Result;
-use crate::remote::{Cluster, Prefetch, Session};
+use crate::remote::{Cluster, Exchanging, Prefetch, Session};
 use crate::scope::{Lent, Scope};
 
 /// How programs are run.
@@ -287,6 +287,7 @@ impl Executor {
             poll: self.poll.as_mut(),
             scope,
             remote: Session::new(&self.cluster, program.distributed.clone(), &mut self.prefetch),
+            trainers: Exchanging::new(&self.cluster, prepared.sum()),
             borrows: None,
         };
         if !self.is_part {

@@ -16,6 +16,7 @@ use super::plan::{self, BlockPlan};
 use super::step::{self, Step, Watch};
 use super::{Options, fuse, hoist, liveness};
 use crate::error::{Error, Result};
+use crate::remote::program_sum;
 use crate::scope::{Lent, Scope, VarPlace};
 
 /// Ready to run: see the module.
@@ -37,6 +38,8 @@ pub struct Prepared {
     stale: Vec<usize>,
     /// Data variables by place, for the error when one was not fed.
     data: HashSet<String>,
+    /// What other trainers must have too, if values are exchanged with them.
+    sum: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -124,7 +127,13 @@ impl Prepared {
         let mut vars = Vec::new();
         vars.resize_with(slots.n_slots, Value::default);
         let (spare, bound, borrows) = (Spare::default(), None, None);
-        Self { blocks, vars, spare, feeds, fetches, persistables, bound, borrows, stale, data }
+        let sum = program_sum(program);
+        Self { blocks, vars, spare, feeds, fetches, persistables, bound, borrows, stale, data, sum }
+    }
+
+    /// What other trainers must have too, if values are exchanged with them.
+    pub(super) fn sum(&self) -> Option<u64> {
+        self.sum
     }
 
     /// How many ops run after fusion, in block 0.
@@ -341,7 +350,27 @@ fn pinned(program: &Program, feed: &Feed, fetch: &[&str]) -> HashSet<String> {
     pinned.extend(feed.names().map(str::to_string));
     pinned.extend(fetch.iter().map(|name| name.to_string()));
     pinned.extend(plan::shared_by_blocks(program));
+    pinned.extend(program.unshared().iter().cloned());
     pinned
+}
+
+/// The variables of each place that several share, when nothing is fetched.
+pub fn sharing(program: &Program) -> Result<Vec<Vec<String>>> {
+    let servers = Servers { job: None, endpoints: &[], vars: &[] };
+    let mut pinned = pinned(program, &Feed::new(), &[]);
+    let data = program.list_vars().filter(|var| var.is_data).map(|var| var.name.clone());
+    pinned.extend(data);
+    let plan = BlockPlan::new(program.block(0), pinned.clone(), &servers)?;
+    let written: HashSet<&str> = plan.ops.iter().flat_map(|op| op.desc.writes()).collect();
+    let may_share = |var: &str| !pinned.contains(var) && written.contains(var);
+    let shared = liveness::share(&plan, program, may_share);
+    let mut places = vec![Vec::new(); shared.n_places];
+    for (name, place) in shared.place_of {
+        places[place].push(name);
+    }
+    places.iter_mut().for_each(|names| names.sort_unstable());
+    places.retain(|names| names.len() > 1);
+    Ok(places)
 }
 
 /// Variables whose memory goes to servers and is exchanged for other memory that servers can read:

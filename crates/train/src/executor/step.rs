@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use program::op::{Host, Op, Run, Spare, Wiring};
 use program::remote::Remote;
+use program::trainers::Trainers;
 use program::{Error as ProgramError, OpDesc};
 use tensor::{DType, Tensor, Value};
 
@@ -14,7 +15,7 @@ use super::borrow::Borrows;
 use super::{Interrupt, Options, Poll, Profile};
 use crate::error::{Error, Result};
 use crate::io;
-use crate::remote::Session;
+use crate::remote::{Exchanging, Session};
 use crate::scope::Scope;
 
 /// One op with everything resolved.
@@ -42,6 +43,8 @@ pub(super) struct Watch<'a> {
     pub(super) scope: &'a Scope,
     /// The servers that remote ops talk to.
     pub(super) remote: Session<'a>,
+    /// The trainers that values are exchanged with.
+    pub(super) trainers: Exchanging<'a>,
     /// What ops borrow from other threads.
     pub(super) borrows: Option<Arc<Borrows>>,
 }
@@ -85,6 +88,13 @@ impl Host for World<'_, '_> {
 
     fn remote(&mut self) -> program::Result<&mut dyn Remote> {
         Ok(&mut self.watch.remote)
+    }
+
+    fn trainers(&mut self) -> program::Result<&mut dyn Trainers> {
+        if self.watch.borrows.is_some() {
+            return Err(program::op::host_error(Error::ThreadsExchange));
+        }
+        Ok(&mut self.watch.trainers)
     }
 
     #[allow(clippy::print_stdout)] // `fluid.layers.Print` writes to standard output.

@@ -137,8 +137,17 @@ fn an_interrupted_run_says_where_and_leaves_the_scope_whole() {
     let cluster = Cluster::default();
     let mut prefetch = Prefetch::default();
     let remote = Session::new(&cluster, None, &mut prefetch);
-    let mut watch =
-        step::Watch { options, profile, interrupt, poll: None, scope, remote, borrows: None };
+    let trainers = Exchanging::new(&cluster, None);
+    let mut watch = step::Watch {
+        options,
+        profile,
+        interrupt,
+        poll: None,
+        scope,
+        remote,
+        trainers,
+        borrows: None,
+    };
     let result = exe.cache[at].1.run(&mut feed, &mut Vec::<Value>::new(), &mut watch);
     assert!(matches!(result, Err(Error::Interrupted { block: 0, index: 0, .. })), "{result:?}");
     assert!(scope.get("fc_0.w_0").unwrap().tensor().is_some());

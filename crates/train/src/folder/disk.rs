@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
+use std::thread;
 
 use crate::error::Error;
 
@@ -37,10 +38,20 @@ pub(super) fn create(path: &Path) -> io::Result<File> {
     File::create(path)
 }
 
+/// A file of this size takes the system long to remove.
+const LARGE_BYTES: u64 = 16 << 20;
+
 /// Gives a file or a folder another name, and replaces what has that name.
 pub(super) fn rename(from: &Path, to: &Path) -> io::Result<()> {
     before(&Change::Rename(from, to))?;
-    fs::rename(from, to)
+    let is_large = fs::metadata(to).is_ok_and(|old| old.is_file() && old.len() >= LARGE_BYTES);
+    let old = is_large.then(|| File::open(to).ok()).flatten();
+    fs::rename(from, to)?;
+    if let Some(old) = old {
+        // The last one who has it open waits for its removal. Without a thread that is this one.
+        let _ = thread::Builder::new().spawn(move || drop(old));
+    }
+    Ok(())
 }
 
 /// Removes a file that others may have removed meanwhile.

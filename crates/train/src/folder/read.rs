@@ -2,9 +2,11 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io::{self, Read, Seek};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 use super::manifest::{Flaw, Manifest, SavedFile, VERSION, is_safe};
 use super::place::committed;
@@ -13,6 +15,9 @@ use crate::error::{Error, FileState, Result};
 
 /// How often a folder may change while it is read, before processes that save must wait.
 const ATTEMPTS: usize = 8;
+/// Threads that read a large file together, each at least so many bytes.
+const THREADS_MAX: usize = 4;
+const LARGE_BYTES: usize = 8 << 20;
 /// Larger lists are not read into memory.
 const MANIFEST_BYTES_MAX: u64 = 1 << 30;
 
@@ -227,6 +232,30 @@ impl FileReader {
         }
     }
 
+    /// Fills memory with what comes next. Several threads share a large one: new memory costs the system
+    /// more time than reading does.
+    pub fn fill(&mut self, buffer: &mut [u8]) -> io::Result<()> {
+        let n_threads = thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX);
+        let n_bytes = buffer.len().div_ceil(n_threads).next_multiple_of(BLOCK_BYTES);
+        if n_bytes < LARGE_BYTES || n_threads == 1 {
+            return self.read_exact(buffer);
+        }
+        let (first, n_all) = (self.file.stream_position()?, buffer.len() as u64);
+        let file = &self.file;
+        let parts: io::Result<Vec<crc32fast::Hasher>> = thread::scope(|scope| {
+            let starts = (0..).map(|at| first + at * n_bytes as u64);
+            let parts = buffer.chunks_mut(n_bytes).zip(starts);
+            let threads: Vec<_> =
+                parts.map(|(part, at)| scope.spawn(move || read_part(file, part, at))).collect();
+            let lost = |_| Err(io::Error::other("reading was given up"));
+            threads.into_iter().map(|thread| thread.join().unwrap_or_else(lost)).collect()
+        });
+        parts?.iter().for_each(|part| self.checksum.combine(part));
+        self.file.seek(io::SeekFrom::Start(first + n_all))?;
+        self.n_read += n_all;
+        Ok(())
+    }
+
     /// Compares what was read, and what is left, with what was saved.
     pub fn finish(mut self) -> Result<()> {
         let Some(saved) = self.saved.take() else { return Ok(()) };
@@ -247,6 +276,17 @@ impl FileReader {
         }
         Err(Error::FileDiffers { path: self.path, expected, found, offer: None })
     }
+}
+
+/// Reads a part of a file, which begins at this byte; its checksum.
+fn read_part(file: &File, part: &mut [u8], mut at: u64) -> io::Result<crc32fast::Hasher> {
+    let mut checksum = crc32fast::Hasher::new();
+    for block in part.chunks_mut(BLOCK_BYTES) {
+        file.read_exact_at(block, at)?;
+        checksum.update(block);
+        at += block.len() as u64;
+    }
+    Ok(checksum)
 }
 
 impl Read for FileReader {

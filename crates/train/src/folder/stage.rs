@@ -7,6 +7,7 @@ use std::io::{self, Write};
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
+use std::thread;
 
 use tensor::EvenIfPoisoned;
 
@@ -25,6 +26,8 @@ pub(super) const LISTS: &str = "lists";
 const OWNER: &str = "owner-";
 /// Bytes after which the disk is told to begin writing.
 const BEGIN_BYTES: u64 = 8 << 20;
+/// For fewer bytes another thread is not worth it.
+const LARGE_BYTES: usize = 16 << 20;
 /// How the name of a stage begins.
 const PREFIX: &str = "stage-";
 
@@ -187,9 +190,27 @@ impl FileWriter<'_> {
     }
 
     fn write_block(&mut self, bytes: &[u8]) -> io::Result<()> {
-        // Blocks are small enough to be in the cache for the second of the two.
+        if bytes.len() < LARGE_BYTES {
+            self.checksum.update(bytes);
+            return self.write_blocks(bytes);
+        }
+        // Another core takes the checksum meanwhile.
+        let checksum = thread::scope(|scope| {
+            let checksum = scope.spawn(|| {
+                let mut checksum = crc32fast::Hasher::new();
+                checksum.update(bytes);
+                checksum
+            });
+            let written = self.write_blocks(bytes);
+            let checksum = checksum.join().map_err(|_| io::Error::other("no checksum was taken"));
+            written.and(checksum)
+        })?;
+        self.checksum.combine(&checksum);
+        Ok(())
+    }
+
+    fn write_blocks(&mut self, bytes: &[u8]) -> io::Result<()> {
         for block in bytes.chunks(BLOCK_BYTES) {
-            self.checksum.update(block);
             self.file.write_all(block)?;
             self.saved.n_bytes += block.len() as u64;
             if self.saved.n_bytes - self.n_begun >= BEGIN_BYTES {

@@ -444,3 +444,35 @@ fn an_error_of_the_disk_at_any_change_leaves_the_old_save_or_the_new_one() {
         }
     }
 }
+
+/// Several threads write and read it.
+#[test]
+fn a_large_file_comes_back_and_damage_in_any_part_is_found() {
+    let dir = tempdir().unwrap();
+    let bytes = |turn: usize| -> Vec<u8> {
+        (0..(40 << 20) + 13).map(|at: usize| (at * 31 + at / 4093 + turn) as u8).collect()
+    };
+    let mut last = Vec::new();
+    for turn in 0..2 {
+        last = bytes(turn);
+        save(dir.path(), &Files::from([("large".to_string(), last.clone())])).unwrap();
+    }
+    let read = || {
+        let folder = Folder::open(dir.path()).unwrap();
+        let (mut reader, mut found) = (folder.reader("large").unwrap(), vec![0; last.len()]);
+        let (head, rest) = found.split_at_mut(5);
+        std::io::Read::read_exact(&mut reader, head).unwrap();
+        reader.fill(rest).unwrap();
+        reader.finish().map(|()| found)
+    };
+    assert!(read().unwrap() == last, "other bytes");
+    let path = dir.path().join("large");
+    for at in [0, 9 << 20, last.len() - 1] {
+        let mut damaged = last.clone();
+        damaged[at] ^= 16;
+        fs::write(&path, &damaged).unwrap();
+        assert!(matches!(read(), Err(Error::FileDiffers { .. })), "byte {at}");
+    }
+    fs::write(&path, &last).unwrap();
+    assert!(read().unwrap() == last);
+}

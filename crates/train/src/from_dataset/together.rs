@@ -60,8 +60,12 @@ impl<'a> Together<'a> {
         cutting: &'a Cutting<'a>,
     ) -> Result<Self> {
         let keep = options.fetch.iter().chain(&options.watch).cloned().collect();
-        let loss =
-            Loss { scale: Some(LossScale::One), n_devices: n_threads, counts_together: false };
+        let loss = Loss {
+            scale: Some(LossScale::One),
+            n_devices: n_threads,
+            n_trainers: 1,
+            counts_together: false,
+        };
         let stages = Stages::new(program, loss, &keep);
         let is_data = |name: &String| program.find_var(0, name).is_some_and(|var| var.is_data);
         let is_fed = stages.stages.iter().any(|stage| stage.fed.iter().any(is_data));

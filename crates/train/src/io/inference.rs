@@ -22,6 +22,15 @@ const KIND: &str = "model";
 const FEED: &str = "feed";
 const FETCH: &str = "fetch";
 
+/// A file that is saved together with a model.
+#[derive(Clone, Copy, Debug)]
+pub struct ExtraFile<'a> {
+    /// Its name in the folder.
+    pub name: &'a str,
+    /// What is in it.
+    pub bytes: &'a [u8],
+}
+
 /// What to save of a program.
 #[derive(Clone, Debug)]
 pub struct SaveInference<'a> {
@@ -37,6 +46,8 @@ pub struct SaveInference<'a> {
     pub export_for_deployment: bool,
     /// Leaves the parameters out.
     pub program_only: bool,
+    /// Files of the caller's own: they are of the same save, or not there.
+    pub extra: &'a [ExtraFile<'a>],
 }
 
 impl Default for SaveInference<'_> {
@@ -48,6 +59,7 @@ impl Default for SaveInference<'_> {
             params_filename: None,
             export_for_deployment: true,
             program_only: false,
+            extra: &[],
         }
     }
 }
@@ -119,6 +131,7 @@ fn save_inference(
     };
     let transaction = Transaction::begin(dir)?;
     transaction.write(&model, &saved.to_bytes())?;
+    options.extra.iter().try_for_each(|file| transaction.write(file.name, file.bytes))?;
     match options.program_only {
         true => transaction.commit(About::new(KIND))?,
         false => commit(&saved, options.params_filename.map(base_name), transaction)?,

@@ -25,7 +25,9 @@ pub(crate) use file::read_vars;
 pub use file::{read, write_atomically};
 pub(crate) use fit::overlay;
 pub use fit::{Fitted, fit_slices, fit_state, fit_vars};
-pub use inference::{InferenceModel, SaveInference, load_inference_model, save_inference_model};
+pub use inference::{
+    ExtraFile, InferenceModel, SaveInference, load_inference_model, save_inference_model,
+};
 pub(crate) use kept::write_rule;
 pub use progress::{Resumed, StepsDone};
 pub use state::{load, load_state, save, set_state};

@@ -57,7 +57,7 @@ impl TensorFile {
         let n_ahead = numbers.len().min(self.ahead.len() - n_head);
         let (here, rest) = numbers.split_at_mut(n_ahead);
         here.copy_from_slice(&self.ahead[n_head..n_head + n_ahead]);
-        self.file.read_exact(rest).ok()?;
+        self.file.fill(rest).ok()?;
         self.ahead.drain(..n_head + n_ahead);
         self.left -= n_head as u64 + n_bytes;
         tensor.set_lod(found.lod);

@@ -5,7 +5,7 @@ use program::{OpDesc, role};
 /// The start of a backward pass (Fluid: `GradientScaleStrategy`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LossScale {
-    /// One over the number of devices: gradients add up to those of the mean of the losses.
+    /// One over the number of devices of all trainers: gradients add up to those of the mean of the losses.
     #[default]
     PerDevice,
     /// One: gradients add up to those of the sum of the losses.
@@ -20,6 +20,8 @@ pub(crate) struct Loss {
     /// None: there is no loss, nothing is trained.
     pub(crate) scale: Option<LossScale>,
     pub(crate) n_devices: usize,
+    /// Trainers that add up their gradients, without servers; 1 if there is only this one.
+    pub(crate) n_trainers: usize,
     /// Devices count into the same counters, one after the other.
     pub(crate) counts_together: bool,
 }
@@ -39,7 +41,8 @@ impl Loss {
             Some(LossScale::PerDevice) => {
                 // The text of a value goes before the number.
                 op.attrs.remove("str_value");
-                op.attrs.set("value", 1.0 / self.n_devices as f32);
+                let n = self.n_devices * self.n_trainers;
+                op.attrs.set("value", (1.0 / n as f64) as f32);
             }
             Some(LossScale::One) | None => {}
         }

@@ -5,6 +5,7 @@
 //! (running statistics, counters) each has for itself; the first device's is the scope's. With Fluid's
 //! `ReduceStrategy.Reduce` they share the counters of metrics, and count one after the other.
 
+mod among;
 mod device;
 mod event;
 pub(crate) mod loss;
@@ -29,6 +30,7 @@ use crate::executor::{Executor, Feed};
 use crate::gradients;
 use crate::remote::{Cluster, Prefetch, Session};
 use crate::scope::Scope;
+use among::Among;
 use device::{Device, Stop};
 use event::ParallelEvent;
 use loss::Loss;
@@ -53,6 +55,8 @@ pub struct Parallel {
     n_fetched: usize,
     /// What is needed to run things again.
     again: Again<Parallel>,
+    /// The trainers that it adds up gradients with, without servers.
+    among: Option<Among>,
 }
 
 struct StopCheck(Stop);
@@ -80,7 +84,7 @@ impl Parallel {
         let mut once = Executor::new();
         once.set_inner();
         Self {
-            loss: Loss { scale, n_devices, counts_together: false },
+            loss: Loss { scale, n_devices, n_trainers: 1, counts_together: false },
             devices,
             once,
             replicas: Replicas::default(),
@@ -89,6 +93,7 @@ impl Parallel {
             stop: None,
             n_fetched: n_devices,
             again: Again::default(),
+            among: None,
         }
     }
 
@@ -201,6 +206,12 @@ impl Parallel {
         let enough = feeds.len() == n_devices || self.allows_idle();
         if feeds.len() > n_devices || !enough {
             return Err(Error::FeedCount { feeds: feeds.len(), devices: n_devices });
+        }
+        if self.among.is_some() {
+            self.begin_among(program, scope)?;
+            if n_devices == 1 {
+                return self.run_alone(program, scope, feeds, fetch);
+            }
         }
         let stages = self.stages(program, fetch);
         check_fetches(program, &stages, feeds, fetch)?;

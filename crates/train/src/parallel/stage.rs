@@ -75,7 +75,10 @@ impl Stages {
         let mut common = Names::new();
         let mut stages = Vec::with_capacity(drafts.len());
         for (at, draft) in drafts.into_iter().enumerate() {
-            let Draft { local, once, merge, counts } = draft;
+            let Draft { local, mut once, merge, counts } = draft;
+            if loss.n_trainers > 1 {
+                once.add_up_first(&merge);
+            }
             let only_read = |name: &&String| {
                 common.contains(*name) || (is_persistable(name) && !own.contains(*name))
             };
@@ -183,6 +186,20 @@ impl Draft {
 }
 
 impl Share {
+    /// Adds up gradients of all trainers before anything else is done with them.
+    fn add_up_first(&mut self, grads: &Names) {
+        let index = self.ops.first().map_or(0, |(index, _)| *index);
+        let sum = |grad: &String| {
+            let op = OpDesc::new("c_allreduce_sum")
+                .input("X", grad.as_str())
+                .output("Out", grad.as_str());
+            (index, op)
+        };
+        self.ops.splice(0..0, grads.iter().map(sum));
+        self.reads.extend(grads.iter().cloned());
+        self.writes.extend(grads.iter().cloned());
+    }
+
     fn push(&mut self, index: usize, op: OpDesc, touched: Touched) {
         self.ops.push((index, op));
         self.reads.extend(touched.reads);

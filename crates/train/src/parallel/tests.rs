@@ -113,7 +113,12 @@ fn what_is_sent_is_sent_once() {
         let op = OpDesc::new("send").input("X", grad).attr(role::ROLE, role::RPC);
         main.block_mut(0).ops.push(op);
     }
-    let loss = Loss { scale: Some(LossScale::PerDevice), n_devices: 2, counts_together: false };
+    let loss = Loss {
+        scale: Some(LossScale::PerDevice),
+        n_devices: 2,
+        n_trainers: 1,
+        counts_together: false,
+    };
     let stages = Stages::new(main, loss, &Names::new());
     let [stage] = &stages.stages[..] else { panic!("one stage: {stages:?}") };
     let ops = |part: &stage::StageProgram| {

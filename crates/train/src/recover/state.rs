@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use tensor::{Rows, Tensor, Value};
 
 use super::bytes::{ByteReader, ByteWriter};
-use super::redo::n_bytes;
 use crate::error::{Error, Result};
 
 /// The form of the bytes.
@@ -81,18 +80,6 @@ pub(crate) struct GeoTable {
 }
 
 impl LocalState {
-    /// The variable that takes most of it, for messages.
-    pub(crate) fn largest(&self) -> String {
-        let vars = self.scopes.values().flatten().map(|(name, value)| (n_bytes(value), name));
-        let learnt = self.geo.iter().flat_map(|geo| {
-            let dense = geo.dense.iter().map(|(name, d)| (d.bytes().len(), name));
-            let tables = geo.tables.iter();
-            dense.chain(tables.map(|(name, table)| (table.rows.value.bytes().len(), name)))
-        });
-        let largest = vars.chain(learnt).max();
-        largest.map_or_else(String::new, |(_, name)| format!("`{name}`"))
-    }
-
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let mut to = ByteWriter::default();
         to.u8(VERSION);
@@ -244,12 +231,6 @@ mod tests {
         assert_eq!(LocalState::from_bytes(&[]).unwrap(), LocalState::default());
         let plain = LocalState::default().to_bytes();
         assert_eq!(LocalState::from_bytes(&plain).unwrap(), LocalState::default());
-    }
-
-    #[test]
-    fn the_largest_variable_is_named() {
-        assert_eq!(state().largest(), "`auc`");
-        assert_eq!(LocalState::default().largest(), "");
     }
 
     #[test]

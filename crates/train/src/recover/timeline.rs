@@ -27,9 +27,8 @@ pub(crate) struct Timeline<World: ?Sized> {
     /// Events that are over again, while the redo list is done.
     n_redone: Option<u64>,
     scopes: Scopes,
-    /// The server that keeps the journal has it up to this event, which takes so many bytes.
+    /// The server that keeps the journal has it up to this event.
     kept_journal: u64,
-    n_kept: usize,
     /// Where the script stood at cuts that may not be kept by all servers yet, oldest first.
     cuts: Vec<TimelineCut>,
     shares: Shares,
@@ -49,7 +48,6 @@ impl<World: ?Sized> Default for Timeline<World> {
             redo: Redo::default(),
             n_redone: None,
             kept_journal: 0,
-            n_kept: 0,
             scopes: Scopes::default(),
             cuts: Vec::new(),
             shares: Shares::default(),
@@ -65,8 +63,6 @@ struct TimelineCut {
     number: u64,
     position: ScriptPosition,
     n_scopes: u64,
-    /// Of the journal up to there.
-    n_journal: usize,
     /// Files that are not needed behind it.
     shares: Shares,
 }
@@ -125,7 +121,7 @@ impl<World: ?Sized> Timeline<World> {
             answers.next()?;
         }
         self.journal = Journal::starting(position.event);
-        (self.kept_journal, self.n_kept) = (position.event, journal.len());
+        self.kept_journal = position.event;
         self.redo.forget_before(position);
         self.cuts.drain(..).for_each(|cut| self.shares.put_back(cut.shares));
         self.replay = Some(Replay { answers, state });
@@ -236,23 +232,16 @@ impl<World: ?Sized> Timeline<World> {
         self.journal.part(self.kept_journal..self.position(None).event)
     }
 
-    /// Bytes of the journal that the server is known to have kept.
-    pub(crate) fn n_journal_bytes(&self) -> usize {
-        self.n_kept
-    }
-
-    /// This trainer has taken part in a cut, with so many bytes of its journal.
-    pub(crate) fn took_part(&mut self, number: u64, position: ScriptPosition, n_part: usize) {
-        let (n_journal, n_scopes) = (self.n_kept + n_part, self.scopes.n_scopes());
-        let shares = self.shares.take_dropped();
-        self.cuts.push(TimelineCut { number, position, n_scopes, n_journal, shares });
+    /// This trainer has taken part in a cut.
+    pub(crate) fn took_part(&mut self, number: u64, position: ScriptPosition) {
+        let (n_scopes, shares) = (self.scopes.n_scopes(), self.shares.take_dropped());
+        self.cuts.push(TimelineCut { number, position, n_scopes, shares });
     }
 
     /// The server that keeps this trainer's journal has kept this cut.
     pub(crate) fn kept_at_home(&mut self, number: u64) {
         if let Some(cut) = self.cuts.iter().find(|cut| cut.number == number) {
             self.kept_journal = self.kept_journal.max(cut.position.event);
-            self.n_kept = self.n_kept.max(cut.n_journal);
         }
     }
 
@@ -453,7 +442,7 @@ mod tests {
         act(timeline, &scope);
         set(&scope, 4.0);
         assert_eq!(timeline.state(None).scopes.len(), 4, "they are needed to do events again");
-        timeline.took_part(1, timeline.position(None), 0);
+        timeline.took_part(1, timeline.position(None));
         timeline.kept_by_all(1);
         let state = timeline.state(None);
         assert_eq!(state.scopes.len(), 1);
@@ -470,7 +459,7 @@ mod tests {
         let outer = Scope::new();
         let (inner, other) = (outer.new_scope(), outer.new_scope());
         [&inner, &other, &outer].into_iter().for_each(|scope| act(timeline, scope));
-        timeline.took_part(1, timeline.position(None), 0);
+        timeline.took_part(1, timeline.position(None));
         timeline.kept_by_all(1);
         drop(other);
         assert_eq!(timeline.state(None).scopes.len(), 2, "nobody can name the other one");

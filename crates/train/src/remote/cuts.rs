@@ -1,11 +1,12 @@
 //! A trainer's part in cuts of the whole job.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use program::distributed::ServerId;
-use ps::message::{AskStats, Cut, NextCut, Ready, Recalled, Reply, WantCut};
+use ps::message::{AskStats, Cut, Given, NextCut, PIECE_BYTES, Ready, Reply, WantCut};
 use ps::recovery::common;
 use ps::tcp::Client;
 
@@ -13,14 +14,13 @@ use super::{Cluster, recovery_lines, unexpected};
 use crate::error::{Error, Result};
 use crate::recover::LocalState;
 
-/// A cut is asked for when so much memory is held to do events again.
-const REDO_BYTES: usize = 128 << 20;
-/// With more to redo than this, training waits for a cut.
-const REDO_BYTES_MAX: usize = 1 << 30;
-/// With more than this, something is wrong on the servers (a full disk), and it does not get better by waiting.
-const REDO_BYTES_END: usize = 4 << 30;
-/// What servers keep of a trainer must fit into a message of theirs.
-const KEPT_BYTES_MAX: usize = 448 << 20;
+/// Memory that a trainer holds at most to do events again. With more, something is wrong on the servers (a
+/// full disk), and it does not get better by waiting.
+pub(super) const REDO_BYTES: usize = 4 << 30;
+/// A cut is asked for when this part of it is held.
+const WANTED_PART: usize = 32;
+/// With this part, training waits for a cut.
+const WAITED_PART: usize = 4;
 /// How often a thread that waits for a cut looks.
 const GLANCE: Duration = Duration::from_millis(5);
 
@@ -37,6 +37,8 @@ pub(super) struct TrainerCuts {
     complete: u64,
     /// It has asked for one since.
     is_wanted: bool,
+    /// There was to be one since, and it was cancelled.
+    is_cancelled: bool,
     /// Of each server: how often it has wanted one, as far as this trainer has told the lead.
     told: Vec<u64>,
     /// This trainer has completed: it has nothing to do, and takes part whenever there is a cut.
@@ -159,22 +161,32 @@ impl Cluster {
         self.cuts().handled = cut;
         match answer {
             Reply::StartCut(_) => {}
-            Reply::CancelCut(_) => return Ok(false),
+            Reply::CancelCut(_) => {
+                self.cuts().is_cancelled = true;
+                return Ok(false);
+            }
             other => return Err(unexpected(&lead, &other)),
         }
         self.note_kept();
         let inside = inside()?;
-        let Recalled { mut state, mut journal } = self.kept_bytes(inside)?;
+        let given = self.given(inside);
         let complete = self.cuts().complete;
-        for (server, client) in self.all()?.into_iter().enumerate() {
-            let is_home = server == self.home();
-            let give =
-                |bytes: &mut Vec<u8>| if is_home { std::mem::take(bytes) } else { Vec::new() };
-            let (state, journal) = (give(&mut state), give(&mut journal));
-            client.change(Cut { cut, complete, state, journal })?;
+        let (home, clients) = (self.home(), self.all()?);
+        for (_, client) in clients.iter().enumerate().filter(|(server, _)| *server != home) {
+            client.change(Cut { cut, complete, ..Cut::default() })?;
+        }
+        if let Some(client) = clients.get(home) {
+            for piece in given.pieces(cut, complete, PIECE_BYTES) {
+                let has_more = piece.has_more;
+                client.change(piece)?;
+                // Neither side needs memory for all of it in flight.
+                if has_more {
+                    client.settle()?;
+                }
+            }
         }
         let mut cuts = self.cuts();
-        (cuts.taken, cuts.is_wanted) = (cut, false);
+        (cuts.taken, cuts.is_wanted, cuts.is_cancelled) = (cut, false, false);
         Ok(true)
     }
 
@@ -185,29 +197,17 @@ impl Cluster {
         me.map_or(0, |me| me.trainer.0 as usize % me.endpoints.len().max(1))
     }
 
-    /// What the home server keeps, and gives back when it is recalled.
-    fn kept_bytes(&self, inside: Option<Vec<u8>>) -> Result<Recalled> {
+    /// What the home server keeps.
+    fn given(&self, inside: Option<Vec<u8>>) -> Given {
         let mut timeline = self.timeline();
         // A process that still catches up has changed nothing.
         if let Some(state) = timeline.replayed_state() {
-            return Ok(Recalled { state: state.to_bytes(), journal: Vec::new() });
+            return Given { state: state.to_bytes(), journal: Vec::new() };
         }
         let mut state = timeline.state(inside);
         let (bytes, journal) = (self.add_own(&mut state, &timeline), timeline.journal_part());
-        let (n_bytes_max, n_journal) = (KEPT_BYTES_MAX, timeline.n_journal_bytes());
-        if bytes.len() > n_bytes_max {
-            let what = format!("what only this trainer has, most of all {}", state.largest());
-            let hint = "use an optimizer or a mode that keeps less on trainers";
-            return Err(Error::TooMuchToKeep { what, n_bytes: bytes.len(), n_bytes_max, hint });
-        }
-        if n_journal + journal.len() > n_bytes_max {
-            let (what, n_bytes) = ("what runs have fetched".to_string(), n_journal + journal.len());
-            let hint = "fetch less, or less often, or train from a dataset";
-            return Err(Error::TooMuchToKeep { what, n_bytes, n_bytes_max, hint });
-        }
-        let cut = self.cuts().handled;
-        timeline.took_part(cut, state.position, journal.len());
-        Ok(Recalled { state: bytes, journal })
+        timeline.took_part(self.cuts().handled, state.position);
+        Given { state: bytes, journal }
     }
 
     /// Adds what the connections know to a state.
@@ -261,25 +261,39 @@ impl Cluster {
 
     /// Sees to it that what is held to do events again does not grow without end.
     pub(super) fn want_room(&self) -> Result<()> {
-        if self.timeline().n_bytes() < REDO_BYTES {
+        let limit = self.recovery().redo_bytes.load(Ordering::Relaxed);
+        if self.timeline().n_bytes() < limit / WANTED_PART {
             return Ok(());
         }
         self.note_kept();
         let n_bytes = self.timeline().n_bytes();
-        if n_bytes < REDO_BYTES {
+        if n_bytes < limit / WANTED_PART {
             return Ok(());
         }
         self.want_cut()?;
         let waits_for_rounds =
             self.timeline().of_job().is_some_and(|(job, _)| job.mode.waits_for_all());
-        if n_bytes >= REDO_BYTES_END {
+        if n_bytes >= limit {
             return Err(Error::NoCutIsKept { n_bytes, cut: self.cuts().complete });
         }
-        // Where trainers keep step, a cut comes with the next rounds, and not without them.
-        match n_bytes < REDO_BYTES_MAX || waits_for_rounds {
+        // Where trainers keep step, a cut comes with the next rounds, and not without them. Nor does it come
+        // while the others wait at a barrier for this trainer: then all are cancelled.
+        match n_bytes < limit / WAITED_PART || waits_for_rounds || self.cuts().is_cancelled {
             true => Ok(()),
-            false => self.wait_for_a_cut().map(drop),
+            false => self.wait_for_an_attempt(),
         }
+    }
+
+    /// Takes part in the next cut, if it is not cancelled.
+    fn wait_for_an_attempt(&self) -> Result<()> {
+        let before = self.cuts().handled;
+        self.waits(&|_| true, &mut || {
+            self.want_cut()?;
+            if let Some(next_cut) = self.next_cut() {
+                self.take_part(next_cut, &mut || Ok(None))?;
+            }
+            Ok((self.cuts().handled > before).then_some(()))
+        })
     }
 
     /// Takes part in the next cut, which one that has nothing to do waits for.

@@ -6,6 +6,7 @@
 mod all_gather;
 mod all_to_all;
 mod arrivals;
+mod collective;
 mod communicator;
 mod completing;
 mod cuts;
@@ -36,6 +37,7 @@ use ps::{Endpoint, SharedMemory, TrainerId, VarId};
 use tensor::{EvenIfPoisoned, Tensor, Value};
 
 pub use all_to_all::Peers;
+pub(crate) use collective::{Exchanging, program_sum};
 pub use communicator::CommunicatorConfig;
 pub(crate) use events::ScriptEvent;
 pub(crate) use fetch::WholeFetch;
@@ -46,6 +48,7 @@ pub use recovery_lines::ENDS;
 pub(crate) use saving::{SavedPart, Saving};
 pub(crate) use session::Session;
 
+use collective::Joined;
 use communicator::{Communicator, StepSender};
 use geo::Geo;
 use in_flight::Seen;
@@ -90,6 +93,8 @@ struct ClusterInner {
     communicator: Mutex<Option<Communicator>>,
     geo: Mutex<Geo>,
     recovery: Recovery,
+    /// The trainers that this one exchanges with, where there are no servers.
+    trainers: Mutex<Option<Joined>>,
 }
 
 struct ClusterState {
@@ -194,6 +199,7 @@ impl Cluster {
             communicator: Mutex::default(),
             geo: Mutex::default(),
             recovery: Recovery::default(),
+            trainers: Mutex::default(),
         }))
     }
 

@@ -5,20 +5,20 @@
 //! and go on from there. Whatever fails meanwhile is a reason to do the same again.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 use program::Distributed;
 use program::distributed::{PlacedKind, Placement, ServerId};
-use ps::message::{Recall, Recalled, Reply};
+use ps::message::{Given, Recollection, Reply};
 use ps::tcp::{self, Client, LostTrainer, Patience};
 use ps::{Refusal, SharedMemory};
 use tensor::EvenIfPoisoned;
 
 use super::communicator::CommunicatorConfig;
-use super::cuts::TrainerCuts;
+use super::cuts::{REDO_BYTES, TrainerCuts};
 use super::fetch::WholeFetch;
 use super::geo::Geo;
 use super::traffic::Traffic;
@@ -34,7 +34,6 @@ const OFF: u8 = 1;
 const ON: u8 = 2;
 
 /// What a trainer has to know to go back.
-#[derive(Default)]
 pub(super) struct Recovery {
     term_state: AtomicU8,
     /// Held while servers are joined.
@@ -52,6 +51,26 @@ pub(super) struct Recovery {
     ends: Mutex<Option<Ends>>,
     /// How often this process has gone back.
     n_back: AtomicU64,
+    /// See [`Cluster::set_redo_bytes`].
+    pub(super) redo_bytes: AtomicUsize,
+}
+
+impl Default for Recovery {
+    fn default() -> Self {
+        Self {
+            term_state: AtomicU8::new(UNKNOWN),
+            joining: Mutex::default(),
+            hurries: Arc::default(),
+            timeline: Mutex::default(),
+            cuts: Mutex::default(),
+            acting: Mutex::default(),
+            acted: Condvar::default(),
+            sender: Mutex::default(),
+            ends: Mutex::default(),
+            n_back: AtomicU64::default(),
+            redo_bytes: AtomicUsize::new(REDO_BYTES),
+        }
+    }
 }
 
 /// Returns whether this process was asked to end.
@@ -100,6 +119,12 @@ impl Cluster {
     /// with [`Error::Ended`].
     pub fn set_ends(&self, ends: Ends) {
         *self.recovery().ends.lock().even_if_poisoned() = Some(ends);
+    }
+
+    /// In a job that recovers, a trainer keeps the inputs of its steps since the last cut, at most so many
+    /// bytes: 4 GiB unless this is called. A job whose servers keep no cut for so long ends.
+    pub fn set_redo_bytes(&self, n_bytes: usize) {
+        self.recovery().redo_bytes.store(n_bytes, Ordering::Relaxed);
     }
 
     pub(super) fn ends(&self) -> bool {
@@ -212,10 +237,10 @@ impl Cluster {
         self.recovery().hurry(true);
         let joined = tcp::join(&clients).map_err(Error::from).and_then(|term| {
             let base = term.and_then(|term| term.base).ok_or(Error::GoesBack)?;
-            Ok((base, self.recall(&clients, base)?))
+            Ok((base, recall(&clients, base)?))
         });
         self.recovery().hurry(false);
-        let (base, Recalled { state, journal }) = match joined {
+        let (base, given) = match joined {
             Ok(joined) => joined,
             Err(error) => {
                 clients.iter().for_each(|client| client.close());
@@ -228,7 +253,7 @@ impl Cluster {
             own.is_away = false;
         }
         *self.cuts() = TrainerCuts::since(base);
-        self.keep(base, LocalState::from_bytes(&state)?, &journal)
+        self.keep(base, LocalState::from_bytes(&given.state)?, &given.journal)
     }
 
     /// Takes note of what servers have kept; a process that was started again catches up with it.
@@ -248,26 +273,6 @@ impl Cluster {
         }
         timeline.go_back_to(state);
         Ok(())
-    }
-
-    /// What servers have kept of this trainer. All are asked: a job that went on with another number of
-    /// servers has what was kept before where it was.
-    fn recall(&self, clients: &[Arc<Client>], cut: u64) -> Result<Recalled> {
-        let asked: Vec<_> =
-            clients.iter().map(|client| client.ask(Recall { cut })).collect::<ps::Result<_>>()?;
-        let mut all = Recalled::default();
-        for (client, ticket) in clients.iter().zip(asked) {
-            match client.wait(ticket, "what was kept of this trainer")? {
-                Reply::Recalled(kept) => {
-                    all.journal.extend(kept.journal);
-                    if all.state.is_empty() {
-                        all.state = kept.state;
-                    }
-                }
-                other => return Err(unexpected(client, &other)),
-            }
-        }
-        Ok(all)
     }
 
     /// Restores the state at the cut, if this process was there, and does again what came after.
@@ -350,6 +355,32 @@ impl Cluster {
     pub(super) fn patience_of_recovery(patience: Patience) -> Patience {
         Patience { connect_ms: patience.recover_ms, ..patience }
     }
+}
+
+/// What servers have kept of this trainer. All are asked: a job that went on with another number of
+/// servers has what was kept before where it was.
+fn recall(clients: &[Arc<Client>], cut: u64) -> Result<Given> {
+    let first = Recollection::default().next(cut);
+    let asked: Vec<_> =
+        clients.iter().map(|client| client.ask(first.clone())).collect::<ps::Result<_>>()?;
+    let mut all = Given::default();
+    for (client, mut ticket) in clients.iter().zip(asked) {
+        let mut recollection = Recollection::default();
+        let given = loop {
+            match client.wait(ticket, "what was kept of this trainer")? {
+                Reply::Recalled(piece) => match recollection.add(piece) {
+                    Some(given) => break given,
+                    None => ticket = client.ask(recollection.next(cut))?,
+                },
+                other => return Err(unexpected(client, &other)),
+            }
+        };
+        all.journal.extend(given.journal);
+        if all.state.is_empty() {
+            all.state = given.state;
+        }
+    }
+    Ok(all)
 }
 
 /// Whether an error tells of a process that died, or of a job that goes back.

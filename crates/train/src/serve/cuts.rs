@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use ps::Chunks;
 use ps::lines::{Line, Severity};
 use ps::server::{CutRecord, OnDisk, WrittenCut};
 use tensor::{EvenIfPoisoned, Value};
@@ -33,6 +34,8 @@ const INCREMENT_BYTES_MIN: u64 = 16 << 20;
 
 /// Older cuts are not offered: servers of one job are never so far apart.
 const LISTED_MAX: usize = 256;
+/// What trainers give is in every increment, and a base does not make it less: it may be there so often.
+const GIVEN_MAX: u64 = 16;
 /// A chain of more increments is worth a base, and one more for so many bytes of a base.
 const INCREMENTS_MAX: u64 = 64;
 const BYTES_AN_INCREMENT: u64 = 4 << 20;
@@ -80,9 +83,9 @@ struct CutContents {
 /// What the protocol adds to the file of a cut.
 #[derive(Clone, Copy)]
 struct Protocol<'a> {
-    state: &'a [u8],
+    state: &'a Chunks,
     /// What came to the journal since the cut before; a base has none.
-    journal: Option<&'a [u8]>,
+    journal: Option<&'a Chunks>,
 }
 
 /// A cut that is marked and will be written.
@@ -120,6 +123,8 @@ pub(super) struct CutStore {
     /// Grows when a cut is loaded: what was being written is not written any more.
     epoch: AtomicU64,
     n_written: AtomicU64,
+    /// Bytes that the protocol gave to the last cut.
+    n_given: AtomicU64,
     /// Why the last cut was not written.
     error: Mutex<Option<BadSnapshot>>,
     log: Log,
@@ -146,6 +151,7 @@ impl CutStore {
             base: Mutex::default(),
             epoch: AtomicU64::new(0),
             n_written: AtomicU64::new(0),
+            n_given: AtomicU64::new(0),
             error: Mutex::default(),
             log,
         });
@@ -250,7 +256,8 @@ impl CutStore {
             true => FileKind::Base,
             false => FileKind::Increment,
         };
-        let is_heavy = weight.since + n_changed > weight.base.max(INCREMENT_BYTES_MIN);
+        let n_given = GIVEN_MAX * self.n_given.load(Ordering::Relaxed);
+        let is_heavy = weight.since + n_changed > weight.base.max(INCREMENT_BYTES_MIN) + n_given;
         let is_long = weight.n_since > INCREMENTS_MAX + weight.base / BYTES_AN_INCREMENT;
         let wants_base =
             kind == FileKind::Increment && (is_heavy || is_long) && !self.writes_base();
@@ -285,6 +292,8 @@ impl CutStore {
 
     fn write_record(self: &Arc<Self>, record: &CutRecord) -> SnapshotResult<WrittenCut> {
         let _busy = locked(&self.busy);
+        let n_given = record.state.n_bytes() + record.journal.n_bytes();
+        self.n_given.store(n_given as u64, Ordering::Relaxed);
         let marked = locked(&self.marked).take_if(|marked| marked.at.cut == record.cut);
         let mut marked = marked.ok_or(BadSnapshot::None)?;
         *locked(&self.writing) = Some(marked.at);
@@ -351,9 +360,9 @@ impl CutStore {
         let name =
             Known { kind: header.kind, at: header.at, after: header.after, n_bytes: 0 }.name();
         let mut file = FileWriter::new(&path, &name, header).map_err(failed)?;
-        file.section(Kind::State, 0, &[protocol.state]).map_err(failed)?;
+        file.section(Kind::State, 0, &protocol.state.slices()).map_err(failed)?;
         if let Some(journal) = protocol.journal {
-            file.section(Kind::Journal, 0, &[journal]).map_err(failed)?;
+            file.section(Kind::Journal, 0, &journal.slices()).map_err(failed)?;
         }
         if header.kind == FileKind::Base {
             file.section(Kind::Layout, 0, &[&self.layout.to_bytes()]).map_err(failed)?;

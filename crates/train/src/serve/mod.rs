@@ -169,6 +169,7 @@ fn config(program: &Program, op: &OpDesc, serving: &Serving) -> Result<ServerCon
         cut_every_ms: keeping.map_or(usual.cut_every_ms, |keeping| millis(keeping.every)),
         ready_ms: if apply == Apply::AtOnce { READY_AT_ONCE_MS } else { usual.ready_ms },
         recover_ms: keeping.map_or(usual.recover_ms, |keeping| millis(keeping.patience)),
+        piece_bytes: usual.piece_bytes,
     })
 }
 

@@ -49,7 +49,7 @@ impl Resuming<'_> {
         self.take_shared(&counted);
         let KeptBytes { state, journal } = self.repartitioned(&kept)?;
         let (cut, term) = (self.source.next_cut, self.source.term + 1);
-        Ok(CutRecord { cut, term, complete: 0, state, journal })
+        Ok(CutRecord { cut, term, complete: 0, state: state.into(), journal: journal.into() })
     }
 
     /// Whether the trainers are the same ones.

@@ -4,6 +4,7 @@
 //! place for the trainer. The servers' programs are made from copies of the originals, so both can
 //! be made at any time.
 
+pub(crate) mod collective;
 mod config;
 mod geo;
 mod lookups;
@@ -22,6 +23,7 @@ use std::sync::Arc;
 
 use program::{Distributed, Program};
 
+pub use collective::{CollectiveJob, CollectiveMode, transpile_collective};
 pub use config::{Config, Job};
 pub use server::Threads;
 pub use split::{Dispatch, HashName, MIN_BLOCK_SIZE, RoundRobin, slice_variable};

@@ -13,7 +13,7 @@ from ..data_feeder import DataFeeder
 from ..executor import Executor, scope_guard
 from ..framework import Program, program_guard
 from ..optimizer import Optimizer
-from ..transpiler.distribute_transpiler import COLLECTIVE, DistributeTranspiler
+from ..transpiler.distribute_transpiler import DistributeTranspiler
 from .checkpoint import (
     CheckpointConfig,
     Checkpoints,
@@ -23,6 +23,12 @@ from .checkpoint import (
     load_checkpoint,
     load_progress,
     save_checkpoint,
+)
+
+
+COLLECTIVE = (
+    "this class trains with parameter servers; for trainers without servers, use "
+    "fluid.incubate.fleet.collective, or DistributeTranspilerConfig.mode = 'nccl2'"
 )
 
 

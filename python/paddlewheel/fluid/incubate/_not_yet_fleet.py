@@ -1,6 +1,6 @@
 """A fleet that is not yet there."""
 
-from .._not_yet import COLLECTIVE, not_yet, not_yet_class
+from .._not_yet import not_yet, not_yet_class
 
 
 class NotYetFleet:

@@ -1,8 +1,6 @@
 """Which module of Fluid has which layers; `fluid.layers` has them all."""
 
 MODULES = {
-    "collective": "_allreduce _broadcast _c_allgather _c_allreduce _c_broadcast _c_reducescatter "
-    "_c_sync_calc_stream _c_sync_comm_stream",
     "control_flow": "array_length array_read array_to_lod_tensor array_write BlockGuard "
     "BlockGuardWithCompletion case cond ConditionalBlock ConditionalBlockGuard "
     "copy_var_to_parent_block create_array DynamicRNN equal greater_equal greater_than "

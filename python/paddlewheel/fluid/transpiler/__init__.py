@@ -1,6 +1,6 @@
 """Changes programs for training on several machines."""
 
-from . import details
+from . import collective, details
 from .distribute_transpiler import (
     DistributeTranspiler,
     DistributeTranspilerConfig,

@@ -3,17 +3,12 @@
 import sys
 
 from ... import _core
-from .._not_yet import not_yet
 from ..framework import default_main_program, default_startup_program
-from . import arguments
+from . import arguments, collective
 from .config import FIELDS, DistributeTranspilerConfig, ServerRuntimeConfig, checked
 from .details import wait_server_ready
 from .ps_dispatcher import HashName, PSDispatcher, RoundRobin
 
-COLLECTIVE = (
-    'training without servers on several machines is not there; use mode "pserver", or fluid.CompiledProgram'
-    "(...).with_data_parallel on one machine"
-)
 DEPRECATED = (
     "get_pserver_program() is deprecated, call get_pserver_programs() to get pserver main and "
     "startup in a single call."
@@ -75,12 +70,13 @@ class DistributeTranspiler:
 
     def transpile(self, *args, **kwargs):
         """Splits a program; all forms of the arguments since version 0.11 are taken."""
-        if self.config.mode != "pserver":
-            raise not_yet(f'DistributeTranspilerConfig.mode "{self.config.mode}"', COLLECTIVE)
         given, extra = arguments.bind(args, kwargs)
         for name, value in extra.items():
             setattr(self.config, name, value)
         config = checked(self.config)
+        if config.mode != "pserver":
+            self._transpile_collective(config, given)
+            return
         wishes = {name: getattr(config, name) for name in FIELDS}
         wishes["fluid_block_init"] = getattr(config, "fluid_block_init", False)
         endpoints = [ep.strip() for ep in given["pservers"].split(",") if ep.strip()]
@@ -106,6 +102,28 @@ class DistributeTranspiler:
 
     transpile.__signature__ = arguments.SIGNATURE
 
+    def _transpile_collective(self, config, given):
+        """Programs of a trainer among trainers, without servers."""
+        trainers = given["trainers"]
+        if config.mode == "nccl2":
+            assert isinstance(trainers, str), "trainers must be text: ip:port,ip:port"
+        elif not isinstance(trainers, (str, list, tuple)):
+            if config.collective_mode != "single_process_multi_thread":
+                raise ValueError("invalid trainers config: " + str(trainers))
+            trainers = ""
+        job = {
+            "trainer_id": number("trainer_id", given["trainer_id"]),
+            "endpoints": collective.endpoint_list(trainers),
+            "current_endpoint": given["current_endpoint"],
+            "nccl_comm_num": config.nccl_comm_num,
+            "use_hierarchical_allreduce": config.use_hierarchical_allreduce,
+            "hierarchical_allreduce_inter_nranks": config.hierarchical_allreduce_inter_nranks,
+        }
+        self._program = given["program"] or default_main_program()
+        mode = (config.mode, config.collective_mode)
+        collective.transpile(self._program, given["startup_program"], mode, job)
+        self._split, self._waited = None, True
+
     def _need(self):
         if self._split is None:
             raise ValueError("transpile() must be called before programs can be asked for")
@@ -113,7 +131,8 @@ class DistributeTranspiler:
 
     def get_trainer_program(self, wait_port=True):
         """The program that was transpiled; waits once until all servers listen."""
-        self._need()
+        if self.config.mode == "pserver":
+            self._need()
         if wait_port and self.config.wait_port and not self._waited:
             wait_server_ready(self._endpoints)
             self._waited = True

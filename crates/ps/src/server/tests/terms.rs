@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::message::{Cut, Recall, Recalled};
+use crate::message::{Cut, Given, Recall, Recalled, Recollection};
 use crate::recovery::{Term, TermState};
 
 /// A store with one number, of which it keeps cuts.
@@ -79,7 +79,7 @@ impl Store for Keeper {
 
     fn on_disk(&self) -> Result<OnDisk, Refusal> {
         let inner = self.inner();
-        let state = inner.cuts.values().next_back().map(|(_, record)| record.state.clone());
+        let state = inner.cuts.values().next_back().map(|(_, record)| record.state.to_vec());
         let cuts = inner.cuts.keys().copied().collect();
         Ok(OnDisk { term: inner.term, cuts, state: state.unwrap_or_default() })
     }
@@ -113,12 +113,12 @@ impl Store for Keeper {
         let (sum, record) = inner.cuts[&cut].clone();
         inner.cuts.retain(|&other, _| other <= cut);
         (inner.sum, inner.term) = (sum, term);
-        Ok(record.state)
+        Ok(record.state.to_vec())
     }
 
     fn journal(&self, cut: u64) -> Result<Vec<u8>, Refusal> {
         let inner = self.inner();
-        Ok(inner.cuts.range(..=cut).flat_map(|(_, (_, record))| record.journal.clone()).collect())
+        Ok(inner.cuts.range(..=cut).flat_map(|(_, (_, record))| record.journal.to_vec()).collect())
     }
 }
 
@@ -216,7 +216,12 @@ fn other_term(term_state: TermState) -> Reply {
 }
 
 fn part(cut: u64, complete: u64, given: &[u8]) -> Cut {
-    Cut { cut, complete, state: given.to_vec(), journal: given.to_vec() }
+    Cut { cut, complete, state: given.to_vec(), journal: given.to_vec(), has_more: false }
+}
+
+fn recalled(state: &[u8], journal: &[u8]) -> Recalled {
+    let bytes = [state, journal].concat();
+    Recalled { n_state: state.len() as u64, n_bytes: bytes.len() as u64, bytes }
 }
 
 fn kept(said: &[(u64, u64, Reply)]) -> Vec<u64> {
@@ -281,10 +286,10 @@ fn a_server_that_starts_again_serves_nobody_before_its_base_is_loaded() {
     };
     assert_eq!(welcome(&rig.work()), 2);
     assert_eq!(rig.say(0, 9, pull(0)), [(0, 9, value(2.0))], "what came after the cut is gone");
-    let recalled = Recalled { state: vec![7], journal: vec![7] };
-    assert_eq!(rig.say(0, 10, Recall { cut: 1 }), [(0, 10, recalled.into())]);
+    let recalled = recalled(&[7], &[7]);
+    assert_eq!(rig.say(0, 10, Recall { cut: 1, from: 0 }), [(0, 10, recalled.into())]);
     let no_such = Refusal::NoSuchCut { cut: 0, base: 1 };
-    assert_eq!(rig.say(0, 11, Recall { cut: 0 }), [(0, 11, no_such.into())]);
+    assert_eq!(rig.say(0, 11, Recall { cut: 0, from: 0 }), [(0, 11, no_such.into())]);
 }
 
 #[test]
@@ -376,8 +381,40 @@ fn a_cut_that_comes_while_another_is_written_is_left_out_but_not_its_journals() 
     assert_eq!(kept(&said), [1, 4], "what all have kept makes older ones useless");
     rig.greet(0, 2, None);
     rig.greet(0, 2, Some(4));
-    let recalled = Recalled { state: vec![5], journal: vec![1, 3, 4, 5] };
-    assert_eq!(rig.say(0, 9, Recall { cut: 4 }), [(0, 9, recalled.into())]);
+    let recalled = recalled(&[5], &[1, 3, 4, 5]);
+    assert_eq!(rig.say(0, 9, Recall { cut: 4, from: 0 }), [(0, 9, recalled.into())]);
+}
+
+/// A part counts when all of it is here. What is gone with its term is not in the next part.
+#[test]
+fn what_is_large_comes_and_goes_in_pieces() {
+    let mut rig = Rig::new(None);
+    rig.server.config.piece_bytes = 4;
+    let given = Given { state: vec![1, 2, 3, 4, 5], journal: vec![6, 7, 8, 9] };
+    let lost = Cut { cut: 1, state: vec![0; 3], has_more: true, ..Cut::default() };
+    assert_eq!(rig.say(0, 1, lost), [(0, 1, Ack.into())]);
+    rig.greet(0, 2, None);
+    (0..2).for_each(|trainer| drop(rig.greet(trainer, 2, Some(0))));
+    for (at, piece) in given.clone().pieces(1, 0, 2).enumerate() {
+        assert_eq!(rig.store.inner().cuts.len(), 1);
+        assert_eq!(rig.say(0, at as u64 + 1, piece).last(), Some(&(0, at as u64 + 1, Ack.into())));
+    }
+    assert_eq!(kept(&rig.say(1, 1, part(1, 0, &[]))), [0, 1]);
+    rig.greet(0, 3, None);
+    rig.greet(0, 3, Some(1));
+    for turn in 0..2 {
+        let (mut together, mut n_asked) = (Recollection::default(), 0);
+        let back = loop {
+            n_asked += 1;
+            let said = rig.say(0, 10 * turn + n_asked, together.next(1));
+            let [(0, _, Reply::Recalled(piece))] = &said[..] else { panic!("{said:?}") };
+            assert!(piece.bytes.len() <= 4);
+            if let Some(back) = together.add(piece.clone()) {
+                break back;
+            }
+        };
+        assert_eq!((back, n_asked), (given.clone(), 3));
+    }
 }
 
 /// A trainer that has completed takes part in cuts until it leaves; parts of rounds that wait are in the cut.

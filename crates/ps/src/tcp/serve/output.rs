@@ -129,7 +129,7 @@ impl Output {
         match reply {
             Reply::Values(values) => values.0.iter().map(of_value).sum(),
             Reply::Rows(rows) => of_tensor(rows),
-            Reply::Recalled(recalled) => recalled.state.len() + recalled.journal.len(),
+            Reply::Recalled(recalled) => recalled.bytes.len(),
             _ => 0,
         }
     }

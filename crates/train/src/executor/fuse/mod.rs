@@ -6,6 +6,7 @@
 //! table of ops: no program can name them. They compute bit for bit what the separate ops do.
 
 mod average;
+mod collective;
 mod fc;
 mod fc_grad;
 mod gather;
@@ -37,6 +38,7 @@ const PASSES: [Find; 10] = [
 
 /// Rewrites the list with every fusion that applies.
 pub(super) fn fuse(plan: &mut BlockPlan, program: &Program) {
+    collective::drop_syncs(plan);
     remote::sink_sends(plan);
     remote::bare_barriers(plan);
     for find in PASSES {
@@ -53,6 +55,7 @@ pub(super) fn fuse(plan: &mut BlockPlan, program: &Program) {
         plan.replace(replacements);
     }
     remote::send_for_good(plan);
+    collective::overlap(plan);
 }
 
 /// Whether `var` goes from one op to another and nobody else looks at it.

@@ -14,8 +14,9 @@ use crate::executor::plan::{BlockPlan, Planned, Replacement, Uses};
 /// It moves behind the product that follows it, and so does the cut before it: neither touches what
 /// a product writes. The order of sends stays as it is.
 pub(super) fn sink_sends(plan: &mut BlockPlan) {
-    let is_sending =
-        |planned: &Planned| matches!(planned.desc.kind.as_str(), "send" | "split_byref");
+    let is_sending = |planned: &Planned| {
+        matches!(planned.desc.kind.as_str(), "send" | "split_byref" | "c_allreduce_sum")
+    };
     let mut at = 0;
     while at < plan.ops.len() {
         let first = at;

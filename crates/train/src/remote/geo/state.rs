@@ -101,20 +101,32 @@ impl Geo {
     }
 }
 
+/// Rows that are compared at once: they fit into a cache.
+const BLOCK_ROWS: usize = 1024;
+
 /// x - old of the rows that were used, where that is not zero.
 fn learnt(x: &Tensor, old: &Tensor, used: &RowSet) -> Rows {
     let positions: Vec<usize> = used.rows().collect();
-    let mut d = pick(x, &positions);
-    subtract(&mut d, &pick(old, &positions));
-    let row_bytes = d.bytes().len().checked_div(positions.len()).unwrap_or(0).max(1);
-    let is_learnt = |at: &usize| {
-        let row = &d.bytes()[at * row_bytes..(at + 1) * row_bytes];
-        row.iter().any(|byte| *byte != 0)
+    let (height, row_bytes) = {
+        let (height, width) = x.shape().flatten_2d(1);
+        (height as i64, (width * x.dtype().size()).max(1))
     };
-    let kept: Vec<usize> = (0..positions.len()).filter(is_learnt).collect();
-    let ids = kept.iter().map(|&at| positions[at] as i64).collect();
-    let height = x.dims().first().copied().unwrap_or(0) as i64;
-    Rows { ids, height, value: pick(&d, &kept) }
+    let (mut ids, mut bytes) = (Vec::with_capacity(positions.len()), Vec::new());
+    bytes.reserve(positions.len() * row_bytes);
+    for block in positions.chunks(BLOCK_ROWS) {
+        let mut d = pick(x, block);
+        subtract(&mut d, &pick(old, block));
+        for (&row, d) in block.iter().zip(d.bytes().chunks_exact(row_bytes)) {
+            if d.iter().any(|byte| *byte != 0) {
+                ids.push(row as i64);
+                bytes.extend_from_slice(d);
+            }
+        }
+    }
+    let mut value = Tensor::default();
+    value.resize_as(x.dtype(), x.shape().with_dim(0, ids.len()));
+    value.bytes_mut().copy_from_slice(&bytes);
+    Rows { ids, height, value }
 }
 
 #[cfg(test)]

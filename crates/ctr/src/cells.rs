@@ -1,0 +1,110 @@
+//! The values of columns, as numbers and as texts.
+
+use std::borrow::Cow;
+
+use data::{Texts, Values};
+
+use crate::error::{Error, Result};
+
+/// A value of a column whose type is not known.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cell {
+    /// Nothing.
+    Missing,
+    /// A whole number, or a truth value.
+    Whole(i64),
+    /// A number.
+    Float(f64),
+    /// A text.
+    Text(String),
+}
+
+impl Cell {
+    fn type_name(&self) -> &'static str {
+        match self {
+            Cell::Missing => "nothing",
+            Cell::Whole(_) | Cell::Float(_) => "numbers",
+            Cell::Text(_) => "texts",
+        }
+    }
+}
+
+/// Values of one type out of cells of any; texts beside numbers are refused.
+pub fn values_of(column: &str, cells: &[Cell]) -> Result<Values> {
+    let is_something = |cell: &&Cell| **cell != Cell::Missing;
+    let first = cells.iter().find(is_something).map_or("nothing", Cell::type_name);
+    let differs = |cell: &Cell| *cell != Cell::Missing && cell.type_name() != first;
+    if let Some(row) = cells.iter().position(differs) {
+        let (column, found) = (column.to_string(), cells[row].type_name());
+        return Err(Error::MixedColumn { column, row, first, found });
+    }
+    if first == "texts" {
+        let mut texts = Texts::default();
+        for cell in cells {
+            texts.push(if let Cell::Text(text) = cell { text.as_bytes() } else { b"" });
+        }
+        return Ok(Values::Text(texts));
+    }
+    let whole = |cell: &Cell| if let Cell::Whole(number) = cell { Some(*number) } else { None };
+    if let Some(whole) = cells.iter().map(whole).collect::<Option<Vec<i64>>>() {
+        return Ok(Values::Whole(whole));
+    }
+    let float = |cell: &Cell| match cell {
+        Cell::Whole(number) => *number as f64,
+        Cell::Float(number) => *number,
+        Cell::Missing | Cell::Text(_) => f64::NAN,
+    };
+    Ok(Values::Float(cells.iter().map(float).collect()))
+}
+
+/// A cell of a text file as a number: `None` if it is none, not a number if it is empty.
+pub(crate) fn number_in(text: &[u8]) -> Option<f64> {
+    match text.trim_ascii() {
+        [] => Some(f64::NAN),
+        text => std::str::from_utf8(text).ok()?.parse().ok(),
+    }
+}
+
+/// The numbers of a column, if it holds numbers; missing ones are not a number.
+pub(crate) fn numbers(values: &Values) -> Option<Vec<f64>> {
+    match values {
+        Values::Whole(whole) => Some(whole.iter().map(|&number| number as f64).collect()),
+        Values::Float(floats) => Some(floats.clone()),
+        Values::Text(_) => None,
+        Values::Cells(texts) => texts.iter().map(number_in).collect(),
+    }
+}
+
+/// Whether no value is there.
+pub(crate) fn is_all_missing(values: &Values) -> bool {
+    match values {
+        Values::Whole(whole) => whole.is_empty(),
+        Values::Float(floats) => floats.iter().all(|number| number.is_nan()),
+        Values::Text(texts) | Values::Cells(texts) => texts.iter().all(<[u8]>::is_empty),
+    }
+}
+
+/// The text of a value, from which its id is made: whole numbers without a point, nothing for what is
+/// missing.
+pub(crate) fn text_of(values: &Values, row: usize) -> Cow<'_, str> {
+    match values {
+        Values::Whole(whole) => Cow::Owned(whole[row].to_string()),
+        Values::Float(floats) if floats[row].is_nan() => Cow::Borrowed(""),
+        Values::Float(floats) => Cow::Owned(floats[row].to_string()),
+        Values::Text(texts) | Values::Cells(texts) => String::from_utf8_lossy(texts.get(row)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_beside_numbers_are_refused() {
+        let cells = [Cell::Missing, Cell::Text("a".into()), Cell::Whole(1)];
+        let error = values_of("x", &cells).unwrap_err();
+        assert!(matches!(error, Error::MixedColumn { row: 2, .. }), "{error}");
+        let numbers = values_of("x", &[Cell::Whole(1), Cell::Float(0.5)]).unwrap();
+        assert_eq!(numbers, Values::Float(vec![1.0, 0.5]));
+    }
+}

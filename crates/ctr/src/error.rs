@@ -1,0 +1,100 @@
+//! What can go wrong between a table and a model.
+
+use std::path::PathBuf;
+
+use tensor::DidYouMean;
+
+/// The result of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why a table cannot be trained on or predicted for.
+#[derive(thiserror::Error)]
+#[allow(missing_docs)] // The fields are what the message names.
+pub enum Error {
+    #[error("there is no column `{target}` to predict.{near} There are: {columns}")]
+    NoTarget { target: String, columns: String, near: DidYouMean },
+    #[error("the table has no rows")]
+    NoRows,
+    #[error("the table has no column besides the target `{target}`")]
+    NoFeatures { target: String },
+    #[error(
+        "the target `{target}` has only one value, `{value}`: a model needs rows of both classes"
+    )]
+    OneClass { target: String, value: String },
+    #[error(
+        "the target `{target}` has more than two values (`{a}`, `{b}`, `{c}` …): a click model needs two; \
+         to predict numbers, say loss=\"squared\""
+    )]
+    ManyClasses { target: String, a: String, b: String, c: String },
+    #[error(
+        "the target `{target}` is `{value}` in row {row}, but the model was trained on `{a}` and `{b}`"
+    )]
+    UnknownClass { target: String, row: usize, value: String, a: String, b: String },
+    #[error("`{value}` is no value of the target `{target}`, which has `{a}` and `{b}`")]
+    NoPositive { target: String, value: String, a: String, b: String },
+    #[error(
+        "the target `{target}` is missing in row {row}: remove the rows whose outcome is not known"
+    )]
+    MissingTarget { target: String, row: usize },
+    #[error("the target `{target}` is not a number in row {row}: `{value}`")]
+    TargetNotANumber { target: String, row: usize, value: String },
+    #[error(
+        "column `{column}` has mixed types: {first} in the rows before, {found} in row {row}; make all of \
+         them texts or all of them numbers"
+    )]
+    MixedColumn { column: String, row: usize, first: &'static str, found: &'static str },
+    #[error(
+        "column `{column}` holds {found}, which is not supported: use numbers, texts or truth values"
+    )]
+    Unsupported { column: String, found: String },
+    #[error("column `{column}` is missing: the model was trained with it")]
+    MissingColumn { column: String },
+    #[error("column `{column}` was not there when the model was trained.{near} Remove it")]
+    ExtraColumn { column: String, near: DidYouMean },
+    #[error("column `{column}` held {expected} when the model was trained, and holds {found} now")]
+    ColumnType { column: String, expected: &'static str, found: &'static str },
+    #[error("column `{column}` should be a number in row {row}, not `{text}`")]
+    NotANumber { column: String, row: usize, text: String },
+    #[error("column `{column}` is infinite in row {row}")]
+    Infinite { column: String, row: usize },
+    #[error("column `{column}` is said to be something, but the table does not have it.{near}")]
+    UnknownColumn { column: String, near: DidYouMean },
+    #[error("there is no {what} `{name}`.{near} There are: {known}")]
+    UnknownWord { what: &'static str, name: String, known: String, near: DidYouMean },
+    #[error("{setting} must be {expected}, not {found}")]
+    BadSetting { setting: &'static str, expected: &'static str, found: String },
+    #[error(
+        "training failed in epoch {epoch}: the loss is not finite; try a smaller learning_rate"
+    )]
+    Diverged { epoch: u32 },
+    #[error("the AUC is of models with loss=\"log\"; this one predicts numbers, see rmse")]
+    NoAuc,
+    #[error(
+        "the workers of this job have different tables: give every process the same one, the rows are \
+         divided by fit"
+    )]
+    WorkersDiffer,
+    #[error("training was stopped")]
+    Stopped,
+    #[error("{reason}\n{}", crate::usage::USAGE)]
+    Usage { reason: String },
+    #[error("{} holds no model that CTR saved: {reason}", .dir.display())]
+    NotSaved { dir: PathBuf, reason: String },
+    #[error(transparent)]
+    Data(#[from] data::Error),
+    #[error(transparent)]
+    Program(#[from] program::Error),
+    #[error(transparent)]
+    Tensor(#[from] tensor::Error),
+    #[error(transparent)]
+    Train(#[from] train::Error),
+    #[error(transparent)]
+    Fleet(#[from] fleet::Error),
+}
+
+/// A `main` that returns it prints a sentence.
+impl std::fmt::Debug for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
+}

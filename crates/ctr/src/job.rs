@@ -1,0 +1,157 @@
+//! Training with parameter servers: each process of the job runs the same script.
+
+use std::path::PathBuf;
+
+use fleet::lifecycle::{Minimize, Served};
+use fleet::ready::Watch;
+use fleet::{Flags, Fleet, Strategy};
+use program::backward::Limits;
+use program::{Net, Var, VarDesc};
+use train::io::{JobScope, is_persistable, load_vars};
+use train::{Executor, Feed, Scope};
+
+use crate::epochs::{Best, Epoch, Rows};
+use crate::error::{Error, Result};
+use crate::json;
+use crate::model::CtrModel;
+use crate::settings::Ctr;
+
+/// A process of a job.
+pub(crate) struct Worker<'a> {
+    pub(crate) settings: &'a Ctr,
+    pub(crate) fleet: Fleet,
+    pub(crate) loss: &'a Var,
+}
+
+impl Worker<'_> {
+    /// Serves, or trains `model` with the programs of `net`. How a server ended, if it is one.
+    pub(crate) fn run(
+        mut self,
+        net: &mut Net,
+        model: &mut CtrModel,
+        rows: &Rows,
+        watch: &mut Watch<'_>,
+    ) -> Result<Option<Served>> {
+        let flags = fleet::flags::current()?;
+        self.split(net, &flags, watch)?;
+        if self.fleet.role().is_server() {
+            let scope = Scope::new();
+            self.fleet.init_server(&scope, None)?;
+            return Ok(Some(self.fleet.run_server(&scope)?));
+        }
+        model.is_copy = !self.fleet.role().is_first_trainer();
+        self.fleet.init_worker(&mut |_| {})?;
+        self.check_tables(model)?;
+        let (mut executor, scope) = (Executor::new(), Scope::new());
+        executor.set_cluster(self.fleet.cluster().clone());
+        executor.run(&net.startup, &scope, &mut Feed::new(), &[])?;
+        let (id, n) = (self.fleet.role().id as usize, self.fleet.role().n_trainers as usize);
+        let pulled = Pulled::new(id);
+        let mut best = Best::new(self.settings);
+        let mut best_scope = None;
+        for epoch in 1..=self.settings.epochs {
+            let step = Epoch {
+                settings: self.settings,
+                nth: epoch,
+                rows: rows.order(self.settings, epoch),
+                rows_of: rows,
+            };
+            let run = |feed: &mut Feed| -> Result<f64> {
+                let fetched = executor.run(&net.main, &scope, feed, &[self.loss.name()])?;
+                Ok(fetched[0].get_f64(0))
+            };
+            let loss = step.of_worker(id, n).run(&model.encoding, run, watch)?;
+            // Everybody's steps are in what is pulled.
+            self.fleet.barrier_worker()?;
+            pulled.pull(&self.fleet, net, model)?;
+            let score = self.judge(rows, model)?;
+            let is_best = best.take(epoch, score, Vec::new);
+            if is_best {
+                best_scope = Some(model.scope().clone());
+            }
+            if self.fleet.role().is_first_trainer() {
+                (watch.on_line)(&best.line(epoch, loss, score, is_best));
+            }
+            if best.is_over(epoch) {
+                break;
+            }
+        }
+        if let Some(best) = best_scope {
+            model.predictor.scope = best;
+        }
+        self.fleet.barrier_worker()?;
+        self.fleet.stop_worker(&scope)?;
+        Ok(None)
+    }
+
+    fn split(&mut self, net: &mut Net, flags: &Flags, watch: &mut Watch<'_>) -> Result<()> {
+        let strategy = Strategy::new(self.settings.mode, flags, 1);
+        let mut optimizer = self.settings.optimizer();
+        let (optimizer, limits) = (&mut optimizer, &Limits::default());
+        let minimized = Minimize { optimizer, loss: self.loss, limits, strategy };
+        self.fleet.minimize(&mut net.builder(), minimized, watch)?;
+        Ok(())
+    }
+
+    /// Workers that look at different tables would build different models.
+    fn check_tables(&self, model: &CtrModel) -> Result<()> {
+        let bytes = json::to_bytes(&model.encoding);
+        let sum = f64::from(data::hash_id(&bytes, None, 1 << 31) as u32);
+        let least = self.fleet.all_reduce_worker(&[sum], "min")?;
+        let most = self.fleet.all_reduce_worker(&[sum], "max")?;
+        if least == most { Ok(()) } else { Err(Error::WorkersDiffer) }
+    }
+
+    /// The first worker validates; all get its number.
+    fn judge(&self, rows: &Rows, model: &mut CtrModel) -> Result<Option<f64>> {
+        let own = match self.fleet.role().is_first_trainer() {
+            true => rows.judge(model)?,
+            false => None,
+        };
+        let numbers = [f64::from(own.is_some()), own.unwrap_or(0.0)];
+        let all = self.fleet.all_reduce_worker(&numbers, "sum")?;
+        Ok((all[0] > 0.0).then_some(all[1]))
+    }
+}
+
+/// Where a worker puts what the servers have, before it reads it. It is removed in the end.
+struct Pulled {
+    dir: PathBuf,
+}
+
+impl Pulled {
+    fn new(worker: usize) -> Self {
+        let name = format!("paddlewheel-ctr-{}-{worker}", std::process::id());
+        Self { dir: fleet::env::temporary_folder().join(name) }
+    }
+
+    /// Gives the model the parameters that the servers have now.
+    fn pull(&self, fleet: &Fleet, net: &Net, model: &mut CtrModel) -> Result<()> {
+        let job = net.main.distributed.as_deref().expect("the program was split");
+        // In an empty scope nothing is there, so all of it is fetched, whichever worker this is.
+        let vars = JobScope { cluster: fleet.cluster(), scope: &Scope::new(), job };
+        let program = &model.predictor.program;
+        let wanted: Vec<VarDesc> =
+            program.list_vars().filter(|var| is_persistable(var)).cloned().collect();
+        let _ = std::fs::remove_dir_all(&self.dir);
+        vars.save_vars(&self.dir, &wanted, None)?;
+        let fresh = fresh_scope(model)?;
+        load_vars(&fresh, &self.dir, &wanted, None)?;
+        model.predictor.scope = fresh;
+        Ok(())
+    }
+}
+
+impl Drop for Pulled {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.dir);
+    }
+}
+
+/// All variables as training starts: what servers alone know, such as the state of the optimizer, begins
+/// anew if the user trains on.
+fn fresh_scope(model: &CtrModel) -> Result<Scope> {
+    let scope = Scope::new();
+    Executor::new().run(&model.net.startup, &scope, &mut Feed::new(), &[])?;
+    Ok(scope)
+}

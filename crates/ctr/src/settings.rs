@@ -1,0 +1,126 @@
+//! What a user says before training.
+
+use std::collections::BTreeMap;
+
+use program::distributed::Mode;
+use program::optimizer::{Adagrad, Optimizer};
+
+use crate::error::{Error, Result};
+use crate::words::{Architecture, FeatureKind, Loss};
+
+/// How a click-through model is trained. Every field has a usual value; [`Ctr::new`] needs the target.
+///
+/// ```
+/// use data::{DataFrame, Series, Values};
+///
+/// let clicked = (0..400).map(|row| i64::from(row % 3 == 0)).collect();
+/// let shown = (0..400).map(|row| row % 3).collect();
+/// let frame = DataFrame::new(vec![
+///     Series { name: "clicked".into(), values: Values::Whole(clicked) },
+///     Series { name: "ad_id".into(), values: Values::Whole(shown) },
+/// ])?;
+/// let mut model = ctr::Ctr::new("clicked").fit(&frame)?;
+/// assert!(model.auc(&frame)? > 0.99);
+/// # Ok::<(), ctr::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ctr {
+    /// The column to predict.
+    pub target: String,
+    /// The value of the target that is a click; the greater one if `None`.
+    pub positive: Option<String>,
+    /// The model.
+    pub architecture: Architecture,
+    /// What training makes small.
+    pub loss: Loss,
+    /// Passes over the rows, at most.
+    pub epochs: u32,
+    /// Rows of a step.
+    pub batch_size: usize,
+    /// The step size of Adagrad.
+    pub learning_rate: f32,
+    /// Numbers that stand for a category.
+    pub dim: i64,
+    /// Widths of the hidden layers.
+    pub hidden: Vec<i64>,
+    /// Weight decay of the tables and layers.
+    pub l2: f32,
+    /// Ids of all categories together; chosen by the number of different ones if `None`.
+    pub n_ids: Option<u64>,
+    /// The part of the rows that is kept for validation; a tenth if `None`, or nothing for one epoch.
+    pub validation: Option<f64>,
+    /// Epochs without a better validation before training stops.
+    pub patience: u32,
+    /// Where random numbers start.
+    pub seed: i32,
+    /// What columns are, where the guess is wrong.
+    pub kinds: BTreeMap<String, FeatureKind>,
+    /// How workers keep step, if servers hold the model.
+    pub mode: Mode,
+}
+
+impl Ctr {
+    /// The usual settings.
+    pub fn new(target: &str) -> Self {
+        Self {
+            target: target.to_string(),
+            positive: None,
+            architecture: Architecture::default(),
+            loss: Loss::default(),
+            epochs: 10,
+            batch_size: 256,
+            learning_rate: 0.02,
+            dim: 9,
+            hidden: vec![128, 64, 32],
+            l2: 0.0,
+            n_ids: None,
+            validation: None,
+            patience: 2,
+            seed: 1,
+            kinds: BTreeMap::new(),
+            mode: Mode::default(),
+        }
+    }
+
+    pub(crate) fn optimizer(&self) -> Optimizer {
+        Optimizer::new(Adagrad::default(), self.learning_rate)
+    }
+
+    /// The part that is kept for validation.
+    pub(crate) fn validation_part(&self) -> f64 {
+        self.validation.unwrap_or(if self.epochs > 1 { 0.1 } else { 0.0 })
+    }
+
+    /// Refuses settings that mean nothing.
+    pub(crate) fn check(&self) -> Result<()> {
+        let least = |setting, found: i64, least: i64| match found >= least {
+            true => Ok(()),
+            false => {
+                let expected = if least == 0 { "0 or more" } else { "1 or more" };
+                Err(Error::BadSetting { setting, expected, found: found.to_string() })
+            }
+        };
+        least("epochs", self.epochs.into(), 1)?;
+        least("patience", self.patience.into(), 1)?;
+        least("batch_size", self.batch_size as i64, 1)?;
+        least("dim", self.dim, 1)?;
+        self.hidden.iter().try_for_each(|&width| least("hidden", width, 1))?;
+        let number = |setting, found: f64, fits: bool, expected| match fits {
+            true => Ok(()),
+            false => Err(Error::BadSetting { setting, expected, found: found.to_string() }),
+        };
+        let rate = f64::from(self.learning_rate);
+        number("learning_rate", rate, rate > 0.0 && rate.is_finite(), "greater than 0")?;
+        let l2 = f64::from(self.l2);
+        number("l2", l2, l2 >= 0.0 && l2.is_finite(), "0 or more")?;
+        let part = self.validation_part();
+        number("validation", part, (0.0..1.0).contains(&part), "at least 0 and below 1")?;
+        match self.n_ids {
+            Some(n) if !(1..1 << 40).contains(&n) => {
+                let (setting, expected) = ("ids", "between 1 and 2^40");
+                Err(Error::BadSetting { setting, expected, found: n.to_string() })
+            }
+            _ => Ok(()),
+        }
+    }
+}

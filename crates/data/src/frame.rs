@@ -1,0 +1,285 @@
+//! Whole tables in memory, column by column: what a short way in reads before it knows what the
+//! columns mean.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::Read;
+
+use crate::csv::{Cells, separator_name};
+use crate::error::{Error, Refusal, Result, shown};
+use crate::files::{LINE_BYTES_MAX, Lines, ReadLine, open};
+
+/// How Parquet files begin.
+const PARQUET: &[u8; 4] = b"PAR1";
+/// What may stand between cells of a text file, the usual one first.
+const SEPARATORS: [u8; 4] = *b",\t;|";
+/// Columns of a click log: the label, 13 numbers, 26 texts.
+const N_CLICK_LOG: usize = 40;
+const N_NUMBERS: usize = 13;
+
+/// Texts one behind the other; a missing text is an empty one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Texts {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Texts {
+    /// Adds a text.
+    pub fn push(&mut self, text: &[u8]) {
+        self.bytes.extend_from_slice(text);
+        self.ends.push(self.bytes.len());
+    }
+
+    /// The text of a row.
+    pub fn get(&self, row: usize) -> &[u8] {
+        let from = if row == 0 { 0 } else { self.ends[row - 1] };
+        &self.bytes[from..self.ends[row]]
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// All of them, in order.
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        (0..self.len()).map(|row| self.get(row))
+    }
+}
+
+/// The values of a column.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Values {
+    /// Whole numbers.
+    Whole(Vec<i64>),
+    /// Numbers; a missing one is not a number.
+    Float(Vec<f64>),
+    /// Texts.
+    Text(Texts),
+    /// Cells of a text file, which may be read as numbers or as texts.
+    Cells(Texts),
+}
+
+impl Values {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        match self {
+            Values::Whole(values) => values.len(),
+            Values::Float(values) => values.len(),
+            Values::Text(texts) | Values::Cells(texts) => texts.len(),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// A column of a [`DataFrame`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Series {
+    /// Its name.
+    pub name: String,
+    /// A value for each row.
+    pub values: Values,
+}
+
+/// A table in memory.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DataFrame {
+    series: Vec<Series>,
+    n_rows: usize,
+}
+
+impl DataFrame {
+    /// Of these columns, which have different names and one length.
+    pub fn new(series: Vec<Series>) -> Result<Self> {
+        let n_rows = series.first().map_or(0, |first| first.values.len());
+        let mut names = BTreeSet::new();
+        for one in &series {
+            let reason = if !names.insert(one.name.as_str()) {
+                "it is there twice".to_string()
+            } else if one.values.len() != n_rows {
+                format!("it has {} rows, the first column has {n_rows}", one.values.len())
+            } else {
+                continue;
+            };
+            let (file, column) = ("the table".to_string(), one.name.clone());
+            return Err(Error::BadColumn { file, column, reason });
+        }
+        Ok(Self { series, n_rows })
+    }
+
+    /// Reads a file: Parquet, a click log as Criteo published it (columns `label`, `I1` …, `C1` …), or
+    /// lines of cells with the names of the columns first. Text may be packed with gzip.
+    ///
+    /// ```
+    /// use data::{DataFrame, Values};
+    ///
+    /// let folder = tempfile::tempdir()?;
+    /// let path = folder.path().join("clicks.csv");
+    /// std::fs::write(&path, "city,clicked\nRome,1\nOslo,0\n")?;
+    /// let frame = DataFrame::read(&path.to_string_lossy())?;
+    /// assert_eq!(frame.n_rows(), 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn read(path: &str) -> Result<Self> {
+        let failed = |source| Error::ReadFile { file: path.to_string(), source };
+        let mut head = Vec::new();
+        let file = File::open(path).map_err(failed)?;
+        file.take(PARQUET.len() as u64).read_to_end(&mut head).map_err(failed)?;
+        if head == PARQUET {
+            let file = File::open(path).map_err(failed)?;
+            return Self::new(crate::parquet::read_columns(path, file)?);
+        }
+        let (opened, _) = open(path).map_err(failed)?;
+        read_text(path, opened.reader())
+    }
+
+    /// The columns.
+    pub fn series(&self) -> &[Series] {
+        &self.series
+    }
+
+    /// The column of a name.
+    pub fn get(&self, name: &str) -> Option<&Series> {
+        self.series.iter().find(|series| series.name == name)
+    }
+
+    /// How many rows there are.
+    pub fn n_rows(&self) -> usize {
+        self.n_rows
+    }
+}
+
+fn read_text(file: &str, source: impl Read) -> Result<DataFrame> {
+    let failed = |source| Error::ReadFile { file: file.to_string(), source };
+    let mut lines = Lines::new(source);
+    let (mut cells, mut layout, mut columns) = (Cells::default(), None, Vec::new());
+    loop {
+        let at = lines.n_lines + 1;
+        let bad = |text: &[u8], refusal| {
+            let (file, command) = (file.to_string(), String::new());
+            Error::BadLine { file, line: at, command, refusal, text: shown(text) }
+        };
+        let line = match lines.next().map_err(failed)? {
+            ReadLine::End => break,
+            ReadLine::TooLong => return Err(bad(b"", Refusal::TooLong { max: LINE_BYTES_MAX })),
+            ReadLine::Text(line) => line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line),
+        };
+        let refuse = |refusal| bad(line, refusal);
+        let Some(TextLayout { separator, names }) = &layout else {
+            let found = TextLayout::of(line, &mut cells).map_err(refuse)?;
+            columns.resize_with(found.names.len(), Texts::default);
+            if found.is_click_log() {
+                add(&cells, &mut columns);
+            }
+            layout = Some(found);
+            continue;
+        };
+        if line.trim_ascii().is_empty() && names.len() > 1 {
+            continue;
+        }
+        cells.split(line, *separator).map_err(refuse)?;
+        if cells.len() != names.len() {
+            let (expected, found) = (names.len(), cells.len());
+            let separator = separator_name(*separator);
+            return Err(refuse(Refusal::Fields { expected, found, separator }));
+        }
+        add(&cells, &mut columns);
+    }
+    let names = layout.map(|layout| layout.names).unwrap_or_default();
+    let series = names.into_iter().zip(columns);
+    DataFrame::new(
+        series.map(|(name, texts)| Series { name, values: Values::Cells(texts) }).collect(),
+    )
+}
+
+fn add(cells: &Cells, columns: &mut [Texts]) {
+    columns.iter_mut().enumerate().for_each(|(at, column)| column.push(cells.get(at)));
+}
+
+/// What the first line of a text file says.
+struct TextLayout {
+    separator: u8,
+    names: Vec<String>,
+}
+
+impl TextLayout {
+    /// The cells of the line are left in `cells`.
+    fn of(line: &[u8], cells: &mut Cells) -> std::result::Result<Self, Refusal> {
+        let count = |separator: &u8| line.iter().filter(|byte| *byte == separator).count();
+        // Of equally many the first.
+        let best = SEPARATORS.iter().rev().max_by_key(|separator| count(separator));
+        let separator = *best.expect("there are some");
+        cells.split(line, separator)?;
+        let is_label = |text: &[u8]| text == b"0" || text == b"1";
+        let names = match separator == b'\t' && cells.len() == N_CLICK_LOG && is_label(cells.get(0))
+        {
+            true => click_log_names(),
+            false => (0..cells.len()).map(|at| shown(cells.get(at).trim_ascii())).collect(),
+        };
+        Ok(Self { separator, names })
+    }
+
+    fn is_click_log(&self) -> bool {
+        self.names == click_log_names()
+    }
+}
+
+/// `label`, `I1` … `I13`, `C1` … `C26`.
+fn click_log_names() -> Vec<String> {
+    let numbers = (1..=N_NUMBERS).map(|at| format!("I{at}"));
+    let texts = (1..N_CLICK_LOG - N_NUMBERS).map(|at| format!("C{at}"));
+    ["label".to_string()].into_iter().chain(numbers).chain(texts).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(words: &[&str]) -> Values {
+        let mut texts = Texts::default();
+        words.iter().for_each(|word| texts.push(word.as_bytes()));
+        Values::Cells(texts)
+    }
+
+    #[test]
+    fn lines_become_columns() {
+        let text = "\u{feff}a;city\r\n1;\"x;y\"\n\n2;\n";
+        let frame = read_text("f", text.as_bytes()).unwrap();
+        assert_eq!(frame.n_rows(), 2);
+        assert_eq!(frame.get("a").unwrap().values, texts(&["1", "2"]));
+        assert_eq!(frame.get("city").unwrap().values, texts(&["x;y", ""]));
+    }
+
+    #[test]
+    fn a_click_log_needs_no_names() {
+        let line = |label: &str| format!("{label}\t{}\n", ["7"; 39].join("\t"));
+        let frame = read_text("f", (line("1") + &line("0")).as_bytes()).unwrap();
+        assert_eq!((frame.n_rows(), frame.series().len()), (2, 40));
+        assert_eq!(frame.get("label").unwrap().values, texts(&["1", "0"]));
+        assert!(frame.get("I13").is_some() && frame.get("C26").is_some());
+    }
+
+    #[test]
+    fn refuses_what_is_no_table() {
+        let error = read_text("f", "a,b\n1\n".as_bytes()).unwrap_err();
+        assert!(matches!(error, Error::BadLine { line: 2, .. }), "{error}");
+        let error = read_text("f", "a,a\n1,2\n".as_bytes()).unwrap_err();
+        assert!(matches!(&error, Error::BadColumn { column, .. } if column == "a"), "{error}");
+        let uneven = vec![
+            Series { name: "a".into(), values: Values::Whole(vec![1]) },
+            Series { name: "b".into(), values: Values::Float(vec![]) },
+        ];
+        assert!(matches!(DataFrame::new(uneven), Err(Error::BadColumn { .. })));
+        assert_eq!(read_text("f", "".as_bytes()).unwrap().n_rows(), 0);
+    }
+}

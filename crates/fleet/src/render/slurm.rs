@@ -1,0 +1,65 @@
+//! A batch script. A step whose task died is started again, and goes on from its snapshots.
+
+use super::options::Options;
+
+pub(super) fn render(options: &Options) -> String {
+    let Options { name, n_servers, n_trainers, cpus, time, grace_secs, .. } = options;
+    let n = n_servers + n_trainers;
+    let partition = options.partition.as_deref();
+    let partition = partition.map_or(String::new(), |name| format!("#SBATCH --partition={name}\n"));
+    let port = match options.is_port_given {
+        true => options.port.to_string(),
+        // Two jobs of a machine should not share ports.
+        false => "$((20000 + SLURM_JOB_ID % 500 * 20))".to_string(),
+    };
+    let words = [options.script.path.to_string_lossy().into_owned()];
+    let words: Vec<_> = words.iter().chain(&options.script.arguments).map(|w| quoted(w)).collect();
+    let (secs, restarts, command) = (options.snapshot_secs, options.max_restarts, words.join(" "));
+    format!(
+        "#!/bin/bash\n#SBATCH --job-name={name}\n#SBATCH --ntasks={n}\n\
+         #SBATCH --cpus-per-task={cpus}\n#SBATCH --mem-per-cpu={}\n#SBATCH --time={time}\n\
+         #SBATCH --signal=TERM@{grace_secs}\n#SBATCH --output={name}-%j.log\n{partition}\n\
+         # {n_servers} of the {n} tasks are servers. The folder must be on a disk that all machines share.\n\
+         export PADDLE_PSERVERS_NUM={n_servers}\n\
+         export PADDLE_PORT={port}\n\
+         export FLAGS_snapshot_dir=\"$SLURM_SUBMIT_DIR/{name}-snapshots\"\n\
+         export FLAGS_snapshot_secs={secs}\n\
+         export PYTHONUNBUFFERED=1\n\
+         mkdir -p \"$FLAGS_snapshot_dir\"\n\n\
+         # When a task dies, Slurm ends the step. The next one goes on from the last snapshot.\n\
+         for start in $(seq 0 {restarts}); do\n\
+         srun --label --kill-on-bad-exit=1 paddlewheel run {command} && exit 0\n\
+         echo \"start $start of {name} failed\"\n\
+         done\n\
+         exit 1\n",
+        megabytes(&options.memory, *cpus),
+    )
+}
+
+/// For Slurm, memory of a processor in units that it knows.
+fn megabytes(memory: &str, cpus: usize) -> String {
+    let digits = memory.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let bytes: u64 = digits.parse().unwrap_or(0);
+    let unit: u64 = match &memory[digits.len()..] {
+        "k" => 1000,
+        "M" => 1_000_000,
+        "G" => 1_000_000_000,
+        "T" => 1_000_000_000_000,
+        "Ki" => 1 << 10,
+        "Mi" => 1 << 20,
+        "Gi" => 1 << 30,
+        "Ti" => 1 << 40,
+        _ => 1,
+    };
+    let each = bytes.saturating_mul(unit) / cpus.max(1) as u64;
+    format!("{}M", (each >> 20).max(1))
+}
+
+/// A word that a shell takes as it is.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_string(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}

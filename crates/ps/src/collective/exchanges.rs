@@ -1,0 +1,362 @@
+//! All exchanges of one trainer: what was begun here, what others have said already, what went wrong.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use tensor::{Pool, Tensor, Value};
+
+use super::exchange::{Exchange, Exchanged, Ranks, Reaction, Sent};
+use super::message::Part;
+use super::reduce::can_reduce;
+use super::terms::{Collective, Terms};
+use crate::failure::Failure;
+
+/// A part that must go to another trainer.
+#[derive(Debug)]
+pub struct Outgoing {
+    /// To whom.
+    pub to: u32,
+    /// What.
+    pub part: Part,
+}
+
+/// A part that came before its exchange began here.
+#[derive(Debug)]
+struct Early {
+    from: u32,
+    part: Part,
+}
+
+/// The exchanges of one trainer with all others.
+#[derive(Debug)]
+pub struct Exchanges {
+    ranks: Ranks,
+    endpoints: Vec<String>,
+    /// The number of the next exchange.
+    next: u64,
+    open: BTreeMap<u64, Exchange>,
+    early: BTreeMap<u64, Vec<Early>>,
+    /// Trainers that have ended in order.
+    left: BTreeSet<u32>,
+    failed: Option<Failure>,
+    /// Memory of values that others may still read.
+    retired: Vec<Arc<Value>>,
+    /// Memory of parts that were used.
+    pool: Pool,
+}
+
+/// Nobody is so many exchanges ahead: all of them need everybody.
+const AHEAD_MAX: u64 = 1 << 20;
+/// Values whose memory is kept until others have read them.
+const RETIRED_MAX: usize = 256;
+/// Parts and results whose memory is kept.
+const POOL: usize = 256;
+const POOL_BYTES: usize = 256 << 20;
+
+impl Exchanges {
+    /// Trainer `me` among those at these end points, in the order of their ranks.
+    pub fn new(me: u32, endpoints: Vec<String>) -> Self {
+        Self {
+            ranks: Ranks { me, n: endpoints.len() as u32 },
+            endpoints,
+            next: 0,
+            open: BTreeMap::new(),
+            early: BTreeMap::new(),
+            left: BTreeSet::new(),
+            failed: None,
+            retired: Vec::new(),
+            pool: Pool::new(POOL, POOL_BYTES),
+        }
+    }
+
+    /// Begins an exchange: its number, and what the others must be told.
+    pub fn begin(&mut self, terms: &Terms, value: Value) -> (u64, Vec<Outgoing>) {
+        let number = self.next;
+        self.next += 1;
+        let n_bytes = value.tensor().map_or(0, |tensor| tensor.bytes().len());
+        let memory = self.memory(n_bytes);
+        let mut exchange = Exchange::new(self.ranks, number, terms, value, memory);
+        let mut outgoing = Vec::new();
+        let begun = exchange.begin();
+        self.react(begun, &mut outgoing);
+        self.open.insert(number, exchange);
+        for Early { from, part } in self.early.remove(&number).unwrap_or_default() {
+            outgoing.extend(self.receive(from, part));
+        }
+        self.check_left();
+        (number, outgoing)
+    }
+
+    /// Memory for a tensor: that of one which nobody needs any more.
+    pub fn memory(&mut self, n_bytes: usize) -> Tensor {
+        for value in std::mem::take(&mut self.retired) {
+            match Arc::try_unwrap(value) {
+                Ok(Value::Tensor(tensor)) => self.pool.keep(tensor),
+                Ok(_) => {}
+                Err(held) => self.retired.push(held),
+            }
+        }
+        self.pool.take(n_bytes)
+    }
+
+    /// Keeps memory for later.
+    pub fn recycle(&mut self, tensor: Tensor) {
+        self.pool.keep(tensor);
+    }
+
+    /// Memory for parts that arrive.
+    pub fn pool_mut(&mut self) -> &mut Pool {
+        &mut self.pool
+    }
+
+    /// Whether values of this type can be reduced.
+    pub fn can_reduce(tensor: &Tensor) -> bool {
+        can_reduce(tensor.dtype())
+    }
+
+    /// A part has come; what the others must be told.
+    pub fn receive(&mut self, from: u32, part: Part) -> Vec<Outgoing> {
+        let mut outgoing = Vec::new();
+        let number = part.exchange;
+        if number >= self.next && number < self.next + AHEAD_MAX {
+            self.early.entry(number).or_default().push(Early { from, part });
+            return outgoing;
+        }
+        let words = part.words.clone();
+        let Some(exchange) = self.open.get_mut(&number) else {
+            self.fail(self.differ(from, &words, "an exchange that is over"));
+            return outgoing;
+        };
+        let own = exchange.words.clone();
+        if own != words {
+            self.fail(self.differ(from, &words, &own));
+            return outgoing;
+        }
+        match exchange.receive(from, part) {
+            Some(reaction) => self.react(reaction, &mut outgoing),
+            None => self.fail(self.differ(from, "a part that does not fit", &own)),
+        }
+        outgoing
+    }
+
+    fn react(&mut self, reaction: Reaction, outgoing: &mut Vec<Outgoing>) {
+        outgoing.extend(reaction.sent.into_iter().map(|Sent { to, part }| Outgoing { to, part }));
+        for value in reaction.freed {
+            if let Ok(Value::Tensor(tensor)) = Arc::try_unwrap(value) {
+                self.pool.keep(tensor);
+            }
+        }
+    }
+
+    fn differ(&self, other: u32, says: &str, own: &str) -> Failure {
+        let (own, says) = ((self.ranks.me, own.to_string()), (other, says.to_string()));
+        let (left, right) = if own.0 < says.0 { (own, says) } else { (says, own) };
+        Failure::Differ { left: left.0, left_says: left.1, right: right.0, right_says: right.1 }
+    }
+
+    /// A trainer has ended in order.
+    pub fn leave(&mut self, trainer: u32) {
+        self.left.insert(trainer);
+        self.check_left();
+    }
+
+    /// Who has left is needed by nothing that is open.
+    fn check_left(&mut self) {
+        if self.left.is_empty() {
+            return;
+        }
+        let needed = |exchange: &Exchange| {
+            let gone = exchange.waits_for().into_iter().find(|rank| self.left.contains(rank))?;
+            Some((gone, exchange.words.to_string()))
+        };
+        if let Some((trainer, what)) = self.open.values().find_map(needed) {
+            let endpoint = self.endpoint(trainer);
+            self.fail(Failure::Left { trainer, endpoint, what });
+        }
+    }
+
+    /// Whether a trainer has ended in order.
+    pub fn has_left(&self, trainer: u32) -> bool {
+        self.left.contains(&trainer)
+    }
+
+    /// A trainer is gone.
+    pub fn lose(&mut self, trainer: u32, why: String) {
+        let endpoint = self.endpoint(trainer);
+        self.fail(Failure::Lost { trainer, endpoint, why });
+    }
+
+    /// Nothing goes on. The first reason counts.
+    pub fn fail(&mut self, failure: Failure) {
+        self.failed.get_or_insert(failure);
+    }
+
+    /// Why nothing goes on.
+    pub fn failure(&self) -> Option<&Failure> {
+        self.failed.as_ref()
+    }
+
+    /// Where a trainer is.
+    pub fn endpoint(&self, trainer: u32) -> String {
+        self.endpoints.get(trainer as usize).cloned().unwrap_or_default()
+    }
+
+    /// What an exchange gave, if it is done; an error if it never will be.
+    pub fn take(&mut self, number: u64) -> Option<Result<Exchanged, Failure>> {
+        let is_done = self.open.get(&number).is_some_and(Exchange::is_done);
+        if is_done && let Some(exchange) = self.open.remove(&number) {
+            let (outcome, own) = exchange.finish();
+            if self.retired.len() < RETIRED_MAX {
+                self.retired.push(own);
+            }
+            return Some(Ok(outcome));
+        }
+        self.failed.clone().map(Err)
+    }
+
+    /// Gives an exchange up: the value that was to be exchanged.
+    pub fn abandon(&mut self, number: u64) -> Option<Value> {
+        let own = self.open.remove(&number)?.finish().1;
+        Some(Arc::try_unwrap(own).unwrap_or_else(|shared| Value::clone(&shared)))
+    }
+
+    /// The exchange in words, and whose parts are missing.
+    pub fn waits_for(&self, number: u64) -> Option<(String, Vec<u32>)> {
+        let exchange = self.open.get(&number)?;
+        Some((exchange.words.to_string(), exchange.waits_for()))
+    }
+
+    /// How many there are.
+    pub fn n_trainers(&self) -> u32 {
+        self.ranks.n
+    }
+
+    /// This trainer.
+    pub fn me(&self) -> u32 {
+        self.ranks.me
+    }
+
+    /// Whether a value can be exchanged like this; what is wrong with it if not.
+    pub fn check(&self, collective: Collective, value: &Value) -> Result<(), &'static str> {
+        let tensor = value.tensor();
+        match collective {
+            Collective::AllGather if tensor.is_some() || value.rows().is_some() => Ok(()),
+            Collective::AllGather => Err("it holds neither a tensor nor rows"),
+            _ if tensor.is_none() => Err("it holds no tensor"),
+            Collective::Broadcast { root } if root >= self.ranks.n => Err("there is no such root"),
+            Collective::Broadcast { .. } => Ok(()),
+            _ if !tensor.is_some_and(Self::can_reduce) => Err("its numbers cannot be added up"),
+            Collective::AllReduce(_) => Ok(()),
+            Collective::ReduceScatter(_) => {
+                let n_rows = tensor.and_then(|tensor| tensor.dims().first().copied()).unwrap_or(0);
+                let is_even = n_rows.is_multiple_of(self.ranks.n.max(1) as usize);
+                is_even.then_some(()).ok_or("its rows cannot be dealt out evenly")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::collective::ReduceOp;
+
+    fn all(n: u32) -> Vec<Exchanges> {
+        let endpoints: Vec<String> = (0..n).map(|rank| format!("h:{rank}")).collect();
+        (0..n).map(|me| Exchanges::new(me, endpoints.clone())).collect()
+    }
+
+    fn terms(collective: Collective, var: &str) -> Terms {
+        Terms { collective, var: var.to_string(), ring: 0 }
+    }
+
+    /// Delivers everything, the newest first.
+    fn deliver(trainers: &mut [Exchanges], mut waiting: Vec<(u32, Outgoing)>) {
+        while let Some((from, Outgoing { to, part })) = waiting.pop() {
+            let more = trainers[to as usize].receive(from, part);
+            waiting.extend(more.into_iter().map(|outgoing| (to, outgoing)));
+        }
+    }
+
+    fn run(collective: Collective, values: Vec<Value>) -> Vec<Exchanged> {
+        let mut trainers = all(values.len() as u32);
+        let mut waiting = Vec::new();
+        for (trainer, value) in trainers.iter_mut().zip(values) {
+            let (number, outgoing) = trainer.begin(&terms(collective, "g"), value);
+            assert_eq!(number, 0);
+            waiting.extend(outgoing.into_iter().map(|outgoing| (trainer.me(), outgoing)));
+        }
+        deliver(&mut trainers, waiting);
+        trainers.iter_mut().map(|trainer| trainer.take(0).expect("done").unwrap()).collect()
+    }
+
+    fn tensor(n: usize, value: f32) -> Value {
+        Value::Tensor(Tensor::full([n], value))
+    }
+
+    #[test]
+    fn everybody_gets_the_same_sum() {
+        let sum = Collective::AllReduce(ReduceOp::Sum);
+        for n_elements in [1, 3, 100, 30_001, 400_000] {
+            for n in [1u32, 2, 3, 5] {
+                let values = (0..n).map(|rank| tensor(n_elements, rank as f32 + 0.5)).collect();
+                let total = (0..n).map(|rank| rank as f32 + 0.5).sum();
+                for outcome in run(sum, values) {
+                    let Exchanged::One(value) = outcome else { panic!("{outcome:?}") };
+                    assert_eq!(value, tensor(n_elements, total), "{n} trainers, {n_elements}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn values_are_passed_on_and_dealt_out() {
+        let values = || vec![tensor(6, 1.0), tensor(6, 2.0), tensor(6, 4.0)];
+        for outcome in run(Collective::Broadcast { root: 1 }, values()) {
+            assert!(matches!(outcome, Exchanged::One(value) if value == tensor(6, 2.0)));
+        }
+        for outcome in run(Collective::ReduceScatter(ReduceOp::Sum), values()) {
+            assert!(matches!(outcome, Exchanged::One(value) if value == tensor(2, 7.0)));
+        }
+        for outcome in run(Collective::AllGather, values()) {
+            let Exchanged::All(got) = outcome else { panic!() };
+            assert_eq!(got.iter().map(|value| Value::clone(value)).collect::<Vec<_>>(), values());
+        }
+    }
+
+    #[test]
+    fn trainers_that_do_not_do_the_same_are_named() {
+        let mut trainers = all(2);
+        let sum = Collective::AllReduce(ReduceOp::Sum);
+        let (_, from_0) = trainers[0].begin(&terms(sum, "a"), tensor(3, 1.0));
+        trainers[1].begin(&terms(sum, "b"), tensor(3, 1.0));
+        deliver(&mut trainers, from_0.into_iter().map(|outgoing| (0, outgoing)).collect());
+        let failure = trainers[1].take(0).expect("failed").unwrap_err();
+        let Failure::Differ { left: 0, right: 1, left_says, right_says } = failure else {
+            panic!()
+        };
+        assert!(
+            left_says.contains("`a`") && right_says.contains("`b`"),
+            "{left_says} {right_says}"
+        );
+    }
+
+    #[test]
+    fn who_is_late_and_who_has_left_is_known() {
+        let mut trainers = all(3);
+        let sum = Collective::AllReduce(ReduceOp::Sum);
+        let mut waiting = Vec::new();
+        for trainer in &mut trainers[..2] {
+            let (_, outgoing) = trainer.begin(&terms(sum, "g"), tensor(30_000, 1.0));
+            waiting.extend(outgoing.into_iter().map(|outgoing| (trainer.me(), outgoing)));
+        }
+        deliver(&mut trainers, waiting);
+        let (words, late) = trainers[0].waits_for(0).unwrap();
+        assert_eq!((words.as_str(), late), ("sum of `g` (float [30000], ring 0)", vec![2]));
+        assert!(trainers[0].take(0).is_none());
+        trainers[0].leave(2);
+        assert!(matches!(trainers[0].take(0), Some(Err(Failure::Left { trainer: 2, .. }))));
+        trainers[1].lose(2, "gone".into());
+        assert!(matches!(trainers[1].take(0), Some(Err(Failure::Lost { trainer: 2, .. }))));
+    }
+}

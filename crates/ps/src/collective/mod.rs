@@ -1,0 +1,21 @@
+//! Trainers that exchange values with each other, without servers.
+//!
+//! Every trainer speaks to every other. An exchange has a number, which is the same on all trainers
+//! because all run the same ops in the same order. Sums are made in the order of ranks, so every
+//! trainer gets the same bits. State machines only: [`crate::tcp::Mesh`] drives them with sockets.
+
+mod chunk;
+mod exchange;
+mod exchanges;
+mod failure_bytes;
+mod message;
+mod reduce;
+mod terms;
+
+pub use crate::failure::Failure;
+pub use chunk::{CHUNK_BYTES, WHOLE_BYTES_MAX};
+pub use exchange::Exchanged;
+pub use exchanges::{Exchanges, Outgoing};
+pub use message::{Part, PartKind, Payload, PeerHello, PeerMessage};
+pub use reduce::ReduceOp;
+pub use terms::{Collective, Terms};

@@ -1,0 +1,344 @@
+//! How trainers come to be connected, each with each.
+
+use std::net::TcpListener;
+use std::os::unix::net::UnixListener;
+use std::time::{Duration, Instant};
+
+use super::{Membership, MeshSettings};
+use crate::collective::{Failure, PeerHello, PeerMessage};
+use crate::endpoint::Endpoint;
+use crate::error::{Error, Result};
+use crate::frame::{self, Frame};
+use crate::lines;
+use crate::tcp::{Patient, Stream, WholeFrame, addresses, unix_name};
+
+/// A greeting is short.
+const HELLO_BYTES_MAX: u64 = 16 << 10;
+/// A trainer that has connected must say its greeting within this, and answer within this.
+const HELLO_TIME: Duration = Duration::from_secs(10);
+/// An attempt to connect takes no longer.
+const CONNECT_TIME: Duration = Duration::from_millis(500);
+/// Between two looks at who is there.
+const PAUSE: Duration = Duration::from_millis(10);
+/// Trainers that are not there are mentioned so often.
+const MENTION: Duration = Duration::from_secs(3);
+/// The protocol between trainers; all must speak the same.
+const VERSION: u32 = 1;
+/// A longer list of end points is told as a number.
+const LIST_BYTES_MAX: usize = 600;
+
+/// Where a trainer waits for those with higher ranks.
+struct Listeners {
+    tcp: TcpListener,
+    unix: Option<UnixListener>,
+}
+
+impl Listeners {
+    fn open(endpoint: &Endpoint) -> Result<Self> {
+        let fail = |source| Error::Bind { endpoint: endpoint.clone(), source };
+        let all: Vec<_> = addresses(endpoint).map_err(fail)?.collect();
+        let tcp = TcpListener::bind(all.as_slice()).map_err(fail)?;
+        tcp.set_nonblocking(true).map_err(fail)?;
+        let unix = unix_name(endpoint).and_then(|name| UnixListener::bind_addr(&name));
+        let unix = unix.and_then(|unix| unix.set_nonblocking(true).map(|()| unix)).ok();
+        Ok(Self { tcp, unix })
+    }
+
+    /// Somebody who has come.
+    fn accepted(&self) -> Option<Stream> {
+        let near = self.unix.as_ref().and_then(|unix| unix.accept().ok());
+        let stream = match near {
+            Some((stream, _)) => {
+                stream.set_nonblocking(false).ok()?;
+                Stream::Unix(stream)
+            }
+            None => {
+                let (stream, _) = self.tcp.accept().ok()?;
+                stream.set_nonblocking(false).ok()?;
+                Stream::Tcp(stream)
+            }
+        };
+        stream.set_timeouts().ok()?;
+        Some(stream)
+    }
+}
+
+/// Names trainers with their end points.
+pub(super) fn names(membership: &Membership, trainers: &[u32]) -> String {
+    let name = |&rank: &u32| match membership.endpoints.get(rank as usize) {
+        Some(endpoint) => format!("trainer {rank} ({endpoint})"),
+        None => format!("trainer {rank}"),
+    };
+    trainers.iter().map(name).collect::<Vec<_>>().join(", ")
+}
+
+/// What all trainers must agree on.
+fn job(membership: &Membership) -> String {
+    let list: Vec<String> = membership.endpoints.iter().map(Endpoint::to_string).collect();
+    let list = list.join(",");
+    let n = membership.endpoints.len();
+    let list = match list.len() > LIST_BYTES_MAX {
+        true => format!("with the sum {:016x}", sum_of(&list)),
+        false => list,
+    };
+    format!("{n} trainers {list}, mode {}, protocol {VERSION}", membership.mode)
+}
+
+fn sum_of(text: &str) -> u64 {
+    text.bytes().fold(0, |sum, byte| tensor::mix(sum ^ u64::from(byte)))
+}
+
+/// Connections to all other trainers, by rank.
+pub(super) fn meet(
+    membership: &Membership,
+    settings: &MeshSettings,
+) -> Result<Vec<Option<Stream>>> {
+    let mut joining = Joining::new(membership, settings)?;
+    let met = joining.run();
+    if let Err(Error::Trainers(failure)) = &met {
+        joining.tell(failure);
+    }
+    met.map(|()| joining.streams)
+}
+
+struct Joining<'a> {
+    membership: &'a Membership,
+    settings: &'a MeshSettings,
+    job: String,
+    listeners: Listeners,
+    streams: Vec<Option<Stream>>,
+    /// Who is connected to everybody.
+    is_ready: Vec<bool>,
+    has_said_ready: bool,
+    start: Instant,
+}
+
+impl<'a> Joining<'a> {
+    fn new(membership: &'a Membership, settings: &'a MeshSettings) -> Result<Self> {
+        let me = membership.me as usize;
+        let own = membership.endpoints.get(me).cloned();
+        let own = own.unwrap_or(Endpoint { host: String::new(), port: 0 });
+        let mut streams = Vec::new();
+        streams.resize_with(membership.endpoints.len(), || None);
+        let listeners = Listeners::open(&own).inspect_err(|error| not_begun(membership, error))?;
+        let mut is_ready = vec![false; membership.endpoints.len()];
+        if let Some(own) = is_ready.get_mut(me) {
+            *own = true;
+        }
+        let (job, start) = (job(membership), Instant::now());
+        Ok(Self {
+            membership,
+            settings,
+            job,
+            listeners,
+            streams,
+            is_ready,
+            has_said_ready: false,
+            start,
+        })
+    }
+
+    fn missing(&self) -> Vec<u32> {
+        let ranks = 0..self.streams.len() as u32;
+        ranks
+            .filter(|&rank| rank != self.membership.me && self.streams[rank as usize].is_none())
+            .collect()
+    }
+
+    fn run(&mut self) -> Result<()> {
+        let mut mentioned = Instant::now();
+        loop {
+            while let Some(stream) = self.listeners.accepted() {
+                self.welcome(stream)?;
+            }
+            for rank in self.missing() {
+                if rank < self.membership.me {
+                    self.visit(rank)?;
+                }
+            }
+            self.listen()?;
+            let mut missing = self.missing();
+            if missing.is_empty() {
+                self.say_ready();
+                let ranks = 0..self.is_ready.len() as u32;
+                missing = ranks.filter(|&rank| !self.is_ready[rank as usize]).collect();
+            }
+            if missing.is_empty() {
+                return Ok(());
+            }
+            let (waited, names) = (self.start.elapsed(), names(self.membership, &missing));
+            if waited > Duration::from_millis(self.settings.patience.connect_ms) {
+                return Err(Error::Trainers(Failure::Missing {
+                    waiting: self.membership.me,
+                    waited_ms: waited.as_millis() as u64,
+                    what: "all trainers to start".to_string(),
+                    missing: names,
+                }));
+            }
+            if mentioned.elapsed() > MENTION {
+                mentioned = Instant::now();
+                (self.settings.log)(&lines::trainers_late(&names, "the start", waited));
+            }
+            if (self.settings.stops)() {
+                return Err(Error::Stopped);
+            }
+            std::thread::park_timeout(PAUSE);
+        }
+    }
+
+    /// Somebody has connected: who is it?
+    fn welcome(&mut self, stream: Stream) -> Result<()> {
+        let said = match read(&stream) {
+            Ok(PeerMessage::Hello(said)) => said,
+            Ok(PeerMessage::Failed(failure)) => return Err(failure.into()),
+            // Not a trainer: somebody looks whether the port is open, say.
+            Ok(_) | Err(_) => return Ok(()),
+        };
+        if said.job == self.job && said.rank == self.membership.me {
+            let why = format!("two processes say that they are trainer {}", said.rank);
+            return Err(self.refuse(&stream, self.not_begun(said.rank, why)));
+        }
+        self.compare(&stream, &said)?;
+        self.greet(&stream)?;
+        if let Some(place) = self.streams.get_mut(said.rank as usize) {
+            *place = Some(stream);
+        }
+        Ok(())
+    }
+
+    /// Connects to a trainer with a lower rank, if it is there.
+    fn visit(&mut self, rank: u32) -> Result<()> {
+        let endpoint = &self.membership.endpoints[rank as usize];
+        let Ok(stream) = Stream::connect(endpoint, CONNECT_TIME) else { return Ok(()) };
+        if self.greet(&stream).is_err() {
+            return Ok(());
+        }
+        let said = match read(&stream) {
+            Ok(PeerMessage::Hello(said)) => said,
+            Ok(PeerMessage::Failed(failure)) => return Err(failure.into()),
+            Ok(_) => {
+                return Err(self
+                    .not_begun(rank, "something else listens at its end point".into())
+                    .into());
+            }
+            Err(Error::Malformed(what)) => {
+                return Err(self.not_begun(rank, what.to_string()).into());
+            }
+            // It has ended meanwhile, or was not ready: it may come again.
+            Err(_) => return Ok(()),
+        };
+        self.compare(&stream, &said)?;
+        self.streams[rank as usize] = Some(stream);
+        Ok(())
+    }
+
+    /// Who is connected already may know that something is wrong.
+    fn listen(&mut self) -> Result<()> {
+        for (rank, stream) in self.streams.iter().enumerate() {
+            let Some(stream) = stream.as_ref().filter(|_| !self.is_ready[rank]) else { continue };
+            if !has_input(stream) {
+                continue;
+            }
+            match read(stream) {
+                Ok(PeerMessage::Ready) => self.is_ready[rank] = true,
+                Ok(PeerMessage::Failed(failure)) => return Err(failure.into()),
+                Ok(_) | Err(_) => {
+                    let why = "its connection ended while others were waited for".to_string();
+                    return Err(self.not_begun(rank as u32, why).into());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells the others, once, that this trainer is connected to everybody.
+    fn say_ready(&mut self) {
+        if !std::mem::replace(&mut self.has_said_ready, true) {
+            for stream in self.streams.iter().flatten() {
+                // Whoever does not hear it is gone, which is seen when it is listened to.
+                let _ = say(stream, &PeerMessage::Ready);
+            }
+        }
+    }
+
+    fn greet(&self, stream: &Stream) -> Result<()> {
+        let greeting = PeerHello { rank: self.membership.me, job: self.job.clone() };
+        say(stream, &PeerMessage::Hello(greeting))
+    }
+
+    /// An error if another trainer is of another job, which it is told.
+    fn compare(&self, stream: &Stream, said: &PeerHello) -> Result<()> {
+        let me = (self.membership.me, self.job.clone());
+        if said.job == self.job && (said.rank as usize) < self.streams.len() {
+            return Ok(());
+        }
+        let other = (said.rank, said.job.clone());
+        let (left, right) = if me.0 <= other.0 { (me, other) } else { (other, me) };
+        let failure = Failure::Differ {
+            left: left.0,
+            left_says: left.1,
+            right: right.0,
+            right_says: right.1,
+        };
+        Err(self.refuse(stream, failure))
+    }
+
+    fn refuse(&self, stream: &Stream, failure: Failure) -> Error {
+        let _ = say(stream, &PeerMessage::Failed(failure.clone()));
+        Error::Trainers(failure)
+    }
+
+    fn not_begun(&self, trainer: u32, why: String) -> Failure {
+        let endpoint = self.membership.endpoints.get(trainer as usize);
+        let endpoint = endpoint.map(Endpoint::to_string).unwrap_or_default();
+        Failure::NotBegun { trainer, endpoint, why }
+    }
+
+    /// Tells all others why nothing will come of it.
+    fn tell(&self, failure: &Failure) {
+        let message = PeerMessage::Failed(failure.clone());
+        for (rank, stream) in self.streams.iter().enumerate() {
+            match stream {
+                Some(stream) => drop(say(stream, &message)),
+                None if rank == self.membership.me as usize => {}
+                None => call(&self.membership.endpoints[rank], &message),
+            }
+        }
+    }
+}
+
+/// A trainer cannot listen: the others need not wait for it.
+fn not_begun(membership: &Membership, error: &Error) {
+    let (trainer, why) = (membership.me, error.to_string());
+    let endpoint = membership.endpoints.get(trainer as usize);
+    let endpoint = endpoint.map(Endpoint::to_string).unwrap_or_default();
+    let message =
+        PeerMessage::Failed(Failure::NotBegun { trainer, endpoint: endpoint.clone(), why });
+    let others = membership.endpoints.iter().filter(|other| other.to_string() != endpoint);
+    others.for_each(|other| call(other, &message));
+}
+
+/// Connects only to say one thing.
+fn call(endpoint: &Endpoint, message: &PeerMessage) {
+    if let Ok(stream) = Stream::connect(endpoint, CONNECT_TIME) {
+        let _ = say(&stream, message);
+    }
+}
+
+fn say(stream: &Stream, message: &PeerMessage) -> Result<()> {
+    frame::write(&mut Patient(stream), &Frame { id: 0, body: message }).map_err(Error::Socket)
+}
+
+fn read(stream: &Stream) -> Result<PeerMessage> {
+    let mut input = stream;
+    let mut whole = WholeFrame { input: &mut input, until: Instant::now() + HELLO_TIME };
+    frame::read(&mut whole, HELLO_BYTES_MAX).map(|(_, message)| message)
+}
+
+/// Whether something can be read now.
+fn has_input(stream: &Stream) -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let mut ready = [PollFd::new(stream, PollFlags::IN)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut ready, Some(&now)).is_ok_and(|n| n > 0)
+}

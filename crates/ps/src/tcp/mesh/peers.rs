@@ -1,0 +1,170 @@
+//! The two threads of a connection.
+
+use std::io::Read;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use super::{MeshSettings, MeshState, ToWrite};
+use crate::codec::{Blobs, Destination};
+use crate::collective::{Exchanges, PeerMessage};
+use crate::error::{Error, Result};
+use crate::frame::{self, FRAME_BYTES_MAX, Frame, HEAD_BYTES, Head, Message};
+use crate::tcp::{Patient, Stream, WholeFrame, is_timeout};
+
+/// Messages that are written at once.
+const AT_ONCE: usize = 64;
+/// A sign of life comes so often within the time that is allowed without one.
+const PINGS_PER_LEASE: u32 = 5;
+
+/// Starts the threads of all connections.
+pub(super) fn start(
+    exchanges: Exchanges,
+    streams: Vec<Option<Stream>>,
+    settings: &MeshSettings,
+) -> Result<(Arc<MeshState>, Vec<JoinHandle<()>>)> {
+    let lease = Duration::from_millis(settings.patience.lease_ms.max(1000));
+    let (mut writers, mut ends) = (Vec::new(), Vec::new());
+    for stream in &streams {
+        let (writer, end) = channel();
+        writers.push(stream.as_ref().map(|_| writer));
+        ends.push(end);
+    }
+    let exchanges = Mutex::new(exchanges);
+    let shared = Arc::new(MeshState { exchanges, changed: Condvar::new(), writers });
+    let mut threads = Vec::new();
+    for ((rank, stream), end) in streams.into_iter().enumerate().zip(ends) {
+        let Some(stream) = stream.map(Arc::new) else { continue };
+        let reading =
+            Peer { rank: rank as u32, stream: stream.clone(), shared: shared.clone(), lease };
+        let writing = Peer { rank: rank as u32, stream, shared: shared.clone(), lease };
+        let named = |what: &str| thread::Builder::new().name(format!("{what} trainer {rank}"));
+        // The reader ends when the connection does, which nobody waits for.
+        named("from").spawn(move || reading.read()).map_err(Error::Socket)?;
+        threads.push(named("to").spawn(move || writing.write(&end)).map_err(Error::Socket)?);
+    }
+    Ok((shared, threads))
+}
+
+/// One end of a connection.
+struct Peer {
+    rank: u32,
+    stream: Arc<Stream>,
+    shared: Arc<MeshState>,
+    lease: Duration,
+}
+
+impl Peer {
+    /// Writes what is to be said until nothing more is, and a sign of life now and then.
+    fn write(self, said: &Receiver<ToWrite>) {
+        let every = self.lease / PINGS_PER_LEASE;
+        loop {
+            let mut messages = Vec::new();
+            let mut ends = false;
+            match said.recv_timeout(every) {
+                Ok(ToWrite::Message(message)) => messages.push(message),
+                Ok(ToWrite::End) | Err(RecvTimeoutError::Disconnected) => ends = true,
+                Err(RecvTimeoutError::Timeout) => messages.push(PeerMessage::Ping),
+            }
+            while messages.len() < AT_ONCE && !ends {
+                match said.try_recv() {
+                    Ok(ToWrite::Message(message)) => messages.push(message),
+                    Ok(ToWrite::End) => ends = true,
+                    Err(_) => break,
+                }
+            }
+            let frames: Vec<_> = messages.iter().map(|body| Frame { id: 0, body }).collect();
+            let wrote = frame::write_all(&mut Patient(&self.stream), &frames, None);
+            // Why nothing can be sent, the reader finds out: the other side may have said it.
+            if ends || wrote.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Reads what comes until the connection ends.
+    fn read(self) {
+        let mut last = Instant::now();
+        loop {
+            match self.next() {
+                Ok(Some(message)) => {
+                    last = Instant::now();
+                    if !self.take(message) {
+                        return;
+                    }
+                }
+                Ok(None) if last.elapsed() > self.lease => {
+                    let n = last.elapsed().as_secs();
+                    return self.lose(&format!("it has given no sign of life for {n} s"));
+                }
+                Ok(None) => {}
+                Err(Error::Socket(error)) => {
+                    return self
+                        .lose(&format!("its connection ended ({error}); has its process died?"));
+                }
+                Err(error) => return self.lose(&error.to_string()),
+            }
+        }
+    }
+
+    /// The next message; none if nothing came for a while.
+    fn next(&self) -> Result<Option<PeerMessage>> {
+        let mut head = [0; HEAD_BYTES];
+        let mut input = &*self.stream;
+        let n = match (&mut input).read(&mut head) {
+            Ok(0) => return Err(Error::Socket(std::io::ErrorKind::UnexpectedEof.into())),
+            Ok(n) => n,
+            Err(error) if is_timeout(&error) => return Ok(None),
+            Err(error) => return Err(Error::Socket(error)),
+        };
+        let mut input = WholeFrame::new(&mut input);
+        input.read_exact(&mut head[n..]).map_err(Error::Socket)?;
+        let head = Head::decode(&head, FRAME_BYTES_MAX)?;
+        let mut meta = vec![0; head.n_meta];
+        input.read_exact(&mut meta).map_err(Error::Socket)?;
+        let mut message: PeerMessage = {
+            let mut exchanges = self.shared.exchanges();
+            head.message(&meta, Destination::new(exchanges.pool_mut()))?
+        };
+        let mut blobs = Blobs::new();
+        message.blobs(&mut blobs);
+        for blob in blobs {
+            input.read_exact(blob).map_err(Error::Socket)?;
+        }
+        Ok(Some(message))
+    }
+
+    /// Takes a message; whether more may come.
+    fn take(&self, message: PeerMessage) -> bool {
+        let mut exchanges = self.shared.exchanges();
+        let was_well = exchanges.failure().is_none();
+        let (mut outgoing, mut goes_on) = (Vec::new(), true);
+        match message {
+            PeerMessage::Part(part) => outgoing = exchanges.receive(self.rank, part),
+            PeerMessage::Ping => return true,
+            PeerMessage::Failed(failure) => exchanges.fail(failure),
+            PeerMessage::Bye => {
+                exchanges.leave(self.rank);
+                goes_on = false;
+            }
+            PeerMessage::Hello(_) | PeerMessage::Ready => {
+                exchanges.lose(self.rank, "it greets in the middle of its work".to_string());
+                goes_on = false;
+            }
+        }
+        self.shared.after_change(exchanges, was_well);
+        self.shared.send(outgoing);
+        goes_on
+    }
+
+    fn lose(&self, why: &str) {
+        let mut exchanges = self.shared.exchanges();
+        if exchanges.has_left(self.rank) {
+            return;
+        }
+        let was_well = exchanges.failure().is_none();
+        exchanges.lose(self.rank, why.to_string());
+        self.shared.after_change(exchanges, was_well);
+    }
+}

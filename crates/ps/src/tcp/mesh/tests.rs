@@ -1,0 +1,140 @@
+use std::sync::Arc;
+use std::thread;
+
+use super::*;
+use crate::collective::ReduceOp;
+
+fn settings(connect_ms: u64) -> MeshSettings {
+    let patience = Patience { connect_ms, answer_ms: 20_000, ..Patience::default() };
+    MeshSettings { patience, stops: Arc::new(|| false), log: Arc::new(|_| {}) }
+}
+
+/// End points that are free now.
+fn endpoints(n: usize) -> Vec<Endpoint> {
+    let free: Vec<_> =
+        (0..n).map(|_| std::net::TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+    let port = |own: &std::net::TcpListener| own.local_addr().unwrap().port();
+    free.iter().map(|own| Endpoint { host: "127.0.0.1".into(), port: port(own) }).collect()
+}
+
+fn member(me: u32, endpoints: &[Endpoint], mode: &str) -> Membership {
+    Membership { me, endpoints: endpoints.to_vec(), mode: mode.to_string() }
+}
+
+/// What each trainer gets from `act`, all at the same time.
+fn together<T: Send>(
+    members: Vec<Membership>,
+    connect_ms: u64,
+    act: impl Fn(Result<Mesh>, u32) -> T + Sync,
+) -> Vec<T> {
+    thread::scope(|scope| {
+        let act = &act;
+        let join = |member: Membership| {
+            let me = member.me;
+            scope.spawn(move || act(Mesh::join(member, settings(connect_ms)), me))
+        };
+        let handles: Vec<_> = members.into_iter().map(join).collect();
+        handles.into_iter().map(|handle| handle.join().unwrap()).collect()
+    })
+}
+
+fn terms(var: &str) -> Terms {
+    let collective = Collective::AllReduce(ReduceOp::Sum);
+    Terms { collective, var: var.to_string(), ring: 0 }
+}
+
+fn sum(mesh: &Mesh, var: &str, value: Tensor) -> Result<Tensor> {
+    let number = mesh.begin(&terms(var), Value::Tensor(value));
+    match mesh.wait(number)? {
+        Exchanged::One(Value::Tensor(tensor)) => Ok(tensor),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn trainers_add_up_over_sockets() {
+    for n in [1, 2, 3] {
+        let all = endpoints(n);
+        let members = (0..n as u32).map(|me| member(me, &all, "test")).collect();
+        let sums = together(members, 20_000, |mesh, me| {
+            let mesh = mesh.unwrap();
+            let values = |n: usize| -> Vec<f32> {
+                (0..n).map(|at| (at as f32 + 0.1) * (me as f32 + 0.7)).collect()
+            };
+            // Begun one after another, waited for later.
+            let numbers = [10usize, 300_000, 17].map(|n| {
+                mesh.begin(&terms("g"), Value::Tensor(Tensor::new([n], &values(n)).unwrap()))
+            });
+            let outcomes = numbers.map(|number| match mesh.wait(number).unwrap() {
+                Exchanged::One(Value::Tensor(tensor)) => tensor,
+                other => panic!("{other:?}"),
+            });
+            mesh.leave();
+            outcomes
+        });
+        for other in &sums {
+            assert_eq!(other, &sums[0], "all have the same bits");
+        }
+        let expected: f32 = (0..n).map(|me| (16.0 + 0.1) * (me as f32 + 0.7)).sum();
+        assert!((sums[0][2].get_f64(16) - f64::from(expected)).abs() < 1e-3);
+    }
+}
+
+#[test]
+fn a_trainer_that_ends_early_is_named_to_all() {
+    let all = endpoints(3);
+    let members = (0..3).map(|me| member(me, &all, "test")).collect();
+    let errors = together(members, 20_000, |mesh, me| {
+        let mesh = mesh.unwrap();
+        sum(&mesh, "g", Tensor::full([10], 1.0f32)).unwrap();
+        if me == 1 {
+            return None;
+        }
+        Some(sum(&mesh, "g", Tensor::full([10], 1.0f32)).unwrap_err())
+    });
+    for error in errors.into_iter().flatten() {
+        assert!(matches!(error, Error::Trainers(Failure::Left { trainer: 1, .. })), "{error}");
+    }
+}
+
+#[test]
+fn jobs_that_differ_are_refused_on_both_sides() {
+    let all = endpoints(2);
+    let members = vec![member(0, &all, "nccl2"), member(1, &all, "local_sgd")];
+    let errors = together(members, 20_000, |mesh, _| mesh.err().expect("refused"));
+    for error in errors {
+        let Error::Trainers(Failure::Differ { left: 0, right: 1, left_says, right_says }) = error
+        else {
+            panic!("{error}")
+        };
+        assert!(left_says.contains("nccl2") && right_says.contains("local_sgd"));
+    }
+}
+
+#[test]
+fn one_that_never_comes_is_named_by_all() {
+    let all = endpoints(3);
+    let members = vec![member(0, &all, "test"), member(2, &all, "test")];
+    let errors = together(members, 1_500, |mesh, _| mesh.err().expect("somebody is missing"));
+    for error in errors {
+        let Error::Trainers(Failure::Missing { missing, .. }) = &error else { panic!("{error}") };
+        assert_eq!(missing, &format!("trainer 1 ({})", all[1]));
+    }
+}
+
+#[test]
+fn a_port_that_is_taken_is_told_to_all() {
+    let mut all = endpoints(2);
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    all[1].port = taken.local_addr().unwrap().port();
+    let members = vec![member(0, &all, "test"), member(1, &all, "test")];
+    let errors = together(members, 5_000, |mesh, _| mesh.err().expect("no port"));
+    assert!(matches!(errors[1], Error::Bind { .. }), "{}", errors[1]);
+    // Trainer 0 is told, unless it was not there yet: then it names who is missing.
+    let named = match &errors[0] {
+        Error::Trainers(Failure::NotBegun { trainer, .. }) => *trainer == 1,
+        Error::Trainers(Failure::Missing { missing, .. }) => missing.starts_with("trainer 1"),
+        _ => false,
+    };
+    assert!(named, "{}", errors[0]);
+}

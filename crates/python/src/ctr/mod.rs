@@ -1,0 +1,304 @@
+//! `paddlewheel.CTR`: a short way from a table to a model.
+
+mod frame;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard};
+use std::time::Instant;
+
+use ::ctr::{Architecture, Ctr, CtrModel, FeatureKind, FitCommand, Loss, Trained, Training};
+use fleet::ready::Watch;
+use fleet::{Fleet, env, flags, role};
+use numpy::PyArray1;
+use pyo3::exceptions::{PyRuntimeError, PySystemExit};
+use pyo3::prelude::*;
+use pyo3::sync::MutexExt;
+use tensor::EvenIfPoisoned;
+
+use crate::cluster::cluster;
+use crate::convert::Whole;
+use crate::error::{from_ctr, from_fleet};
+use crate::framework::program::PyProgram;
+use crate::signals::{Raised, SIGNALS_EVERY, signalled, taken};
+use crate::tensor::PyScope;
+use frame::frame_from_py;
+
+/// Adds what the package shows at its top.
+pub(crate) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add_class::<PyCtr>()?;
+    m.add_function(wrap_pyfunction!(hash_id, m)?)?;
+    m.add_function(wrap_pyfunction!(fit_command, m)?)
+}
+
+/// The id below n of a text, as the readers make it; of a slot, if one is named.
+#[pyfunction]
+#[pyo3(signature = (text, n, slot = None))]
+fn hash_id(text: &str, n: Whole, slot: Option<&str>) -> PyResult<i64> {
+    let n: u64 = n.positive("n")?;
+    Ok(data::hash_id(text, slot, n))
+}
+
+/// Is `paddlewheel fit`.
+#[pyfunction]
+fn fit_command(py: Python<'_>, arguments: Vec<String>) -> PyResult<()> {
+    let command = FitCommand::from_arguments(&arguments).map_err(from_ctr)?;
+    let fleet = job()?;
+    watched(py, true, |watch| command.run(fleet, watch))
+}
+
+/// The job of this process, if a launcher started it as a part of one.
+fn job() -> PyResult<Option<Fleet>> {
+    let Some(role) = role::in_a_job(&env::process).map_err(from_fleet)? else { return Ok(None) };
+    let flags = flags::current().map_err(from_fleet)?;
+    Ok(Some(Fleet::init(role, flags, cluster()?.clone())))
+}
+
+/// Calls something that takes long: its lines are printed, and Ctrl-C ends it.
+fn watched<T: Send>(
+    py: Python<'_>,
+    prints: bool,
+    call: impl FnOnce(&mut Watch<'_>) -> ::ctr::Result<T> + Send,
+) -> PyResult<T> {
+    let (raised, mut asked) = (Raised::default(), Instant::now());
+    let done = py.detach(|| {
+        let mut on_line = |line: &str| {
+            if prints {
+                print(line);
+            }
+        };
+        let mut stops = || {
+            if asked.elapsed() < SIGNALS_EVERY {
+                return false;
+            }
+            asked = Instant::now();
+            signalled(&raised)
+        };
+        call(&mut Watch { on_line: &mut on_line, stops: &mut stops })
+    });
+    match taken(&raised) {
+        Some(error) => Err(error),
+        None => done.map_err(from_ctr),
+    }
+}
+
+/// Python's own `print`, which notebooks show. A closed output is no reason to end training.
+fn print(line: &str) {
+    Python::attach(|py| {
+        let print = py.import("builtins").and_then(|builtins| builtins.getattr("print"));
+        let _ = print.and_then(|print| print.call1((line,)));
+    });
+}
+
+struct State {
+    settings: Ctr,
+    verbose: bool,
+    fitted: Option<Fitted>,
+}
+
+struct Fitted {
+    model: CtrModel,
+    main: Py<PyProgram>,
+    startup: Py<PyProgram>,
+    scope: Py<PyScope>,
+}
+
+impl Fitted {
+    fn new(py: Python<'_>, model: CtrModel) -> PyResult<Self> {
+        let main = Py::new(py, PyProgram::new_from(model.net().main.clone()))?;
+        let startup = Py::new(py, PyProgram::new_from(model.net().startup.clone()))?;
+        let scope = Py::new(py, PyScope(model.scope().clone()))?;
+        Ok(Self { model, main, startup, scope })
+    }
+}
+
+/// A click-through model that is trained from a table: fit, predict, auc, save, load.
+#[pyclass(name = "CTR", module = "paddlewheel", frozen)]
+pub(crate) struct PyCtr(Mutex<State>);
+
+impl PyCtr {
+    fn lock(&self, py: Python<'_>) -> MutexGuard<'_, State> {
+        self.0.lock_py_attached(py).even_if_poisoned()
+    }
+
+    fn with<T>(
+        &self,
+        py: Python<'_>,
+        call: impl FnOnce(&mut Fitted) -> PyResult<T>,
+    ) -> PyResult<T> {
+        match &mut self.lock(py).fitted {
+            Some(fitted) => call(fitted),
+            None => Err(PyRuntimeError::new_err("the model is not trained yet: call fit first")),
+        }
+    }
+}
+
+#[pymethods]
+impl PyCtr {
+    #[new]
+    #[pyo3(signature = (target, model="deepfm", *, loss="log", positive=None, epochs=None,
+        batch_size=None, learning_rate=None, dim=None, hidden=None, l2=None, ids=None,
+        validation=None, patience=None, seed=None, columns=None, mode="sync", verbose=true))]
+    fn new(
+        target: &str,
+        model: &str,
+        loss: &str,
+        positive: Option<&Bound<'_, PyAny>>,
+        epochs: Option<Whole>,
+        batch_size: Option<Whole>,
+        learning_rate: Option<f32>,
+        dim: Option<Whole>,
+        hidden: Option<Vec<i64>>,
+        l2: Option<f32>,
+        ids: Option<Whole>,
+        validation: Option<f64>,
+        patience: Option<Whole>,
+        seed: Option<Whole>,
+        columns: Option<BTreeMap<String, String>>,
+        mode: &str,
+        verbose: bool,
+    ) -> PyResult<Self> {
+        let mut settings = Ctr::new(target);
+        settings.architecture = Architecture::from_name(model).map_err(from_ctr)?;
+        settings.loss = Loss::from_name(loss).map_err(from_ctr)?;
+        settings.mode = ::ctr::mode_from_name(mode).map_err(from_ctr)?;
+        settings.positive = match positive {
+            Some(value) => Some(value.str()?.extract()?),
+            None => None,
+        };
+        for (name, kind) in columns.unwrap_or_default() {
+            settings.kinds.insert(name, FeatureKind::from_name(&kind).map_err(from_ctr)?);
+        }
+        set(&mut settings.epochs, epochs, "epochs")?;
+        set(&mut settings.batch_size, batch_size, "batch_size")?;
+        set(&mut settings.dim, dim, "dim")?;
+        set(&mut settings.patience, patience, "patience")?;
+        set(&mut settings.seed, seed, "seed")?;
+        settings.learning_rate = learning_rate.unwrap_or(settings.learning_rate);
+        settings.l2 = l2.unwrap_or(settings.l2);
+        settings.hidden = hidden.unwrap_or(settings.hidden);
+        settings.n_ids = ids.map(|ids| ids.positive("ids")).transpose()?;
+        settings.validation = validation;
+        Ok(Self(Mutex::new(State { settings, verbose, fitted: None })))
+    }
+
+    /// Trains on a DataFrame, a dict of columns or a file; `validation` may be another one. In a job of
+    /// launch_ps, servers hold the model and workers share the rows.
+    #[pyo3(signature = (data, validation = None))]
+    fn fit<'py>(
+        slf: Bound<'py, Self>,
+        data: &Bound<'py, PyAny>,
+        validation: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, Self>> {
+        let py = slf.py();
+        let train = frame_from_py(data)?;
+        let validation = validation.map(frame_from_py).transpose()?;
+        let (settings, verbose) = {
+            let state = slf.get().lock(py);
+            (state.settings.clone(), state.verbose)
+        };
+        let fleet = job()?;
+        let trained = watched(py, verbose, |watch| {
+            let what = Training { train: &train, validation: validation.as_ref(), fleet };
+            settings.fit_with(what, watch)
+        })?;
+        match trained {
+            Trained::Model(model) => slf.get().lock(py).fitted = Some(Fitted::new(py, *model)?),
+            // The script goes on in workers only.
+            Trained::Served(_) => return Err(PySystemExit::new_err(0)),
+        }
+        Ok(slf)
+    }
+
+    /// A prediction for each row.
+    fn predict<'py>(&self, data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArray1<f32>>> {
+        let (py, frame) = (data.py(), frame_from_py(data)?);
+        let predicted = self.with(py, |fitted| {
+            let model = &mut fitted.model;
+            py.detach(|| model.predict(&frame)).map_err(from_ctr)
+        })?;
+        Ok(PyArray1::from_vec(py, predicted))
+    }
+
+    /// The area under the curve on rows with a target.
+    fn auc(&self, data: &Bound<'_, PyAny>) -> PyResult<f64> {
+        let (py, frame) = (data.py(), frame_from_py(data)?);
+        self.with(py, |fitted| {
+            let model = &mut fitted.model;
+            py.detach(|| model.auc(&frame)).map_err(from_ctr)
+        })
+    }
+
+    /// The root of the mean squared error on rows with a target.
+    fn rmse(&self, data: &Bound<'_, PyAny>) -> PyResult<f64> {
+        let (py, frame) = (data.py(), frame_from_py(data)?);
+        self.with(py, |fitted| {
+            let model = &mut fitted.model;
+            py.detach(|| model.rmse(&frame)).map_err(from_ctr)
+        })
+    }
+
+    /// Saves the model and its encoding. Of the workers of a job only the first saves.
+    fn save(&self, py: Python<'_>, dirname: PathBuf) -> PyResult<()> {
+        self.with(py, |fitted| {
+            // A model may be moved to another thread, but not shared.
+            let model = &mut fitted.model;
+            py.detach(move || model.save(&dirname)).map_err(from_ctr)
+        })
+    }
+
+    /// A model that was saved.
+    #[staticmethod]
+    fn load(py: Python<'_>, dirname: PathBuf) -> PyResult<Self> {
+        let model = py.detach(|| CtrModel::load(&dirname)).map_err(from_ctr)?;
+        let settings = Ctr::new(&model.encoding().target.name);
+        let fitted = Some(Fitted::new(py, model)?);
+        Ok(Self(Mutex::new(State { settings, verbose: true, fitted })))
+    }
+
+    /// The program that was trained; of a loaded model, the one that predicts.
+    #[getter]
+    fn main_program(&self, py: Python<'_>) -> PyResult<Py<PyProgram>> {
+        self.with(py, |fitted| Ok(fitted.main.clone_ref(py)))
+    }
+
+    /// The program that filled the parameters; of a loaded model, an empty one.
+    #[getter]
+    fn startup_program(&self, py: Python<'_>) -> PyResult<Py<PyProgram>> {
+        self.with(py, |fitted| Ok(fitted.startup.clone_ref(py)))
+    }
+
+    /// Where the parameters are.
+    #[getter]
+    fn scope(&self, py: Python<'_>) -> PyResult<Py<PyScope>> {
+        self.with(py, |fitted| Ok(fitted.scope.clone_ref(py)))
+    }
+
+    /// Column by column what it is: a dict of names and kinds.
+    #[getter]
+    fn columns(&self, py: Python<'_>) -> PyResult<BTreeMap<String, &'static str>> {
+        self.with(py, |fitted| {
+            let features = fitted.model.encoding().features.iter();
+            Ok(features.map(|feature| (feature.name.clone(), feature.kind().name())).collect())
+        })
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> String {
+        let state = self.lock(py);
+        let (target, model) = (&state.settings.target, state.settings.architecture.name());
+        match &state.fitted {
+            None => format!("CTR(target='{target}', model='{model}'), not trained"),
+            Some(fitted) => {
+                let n = fitted.model.encoding().features.len();
+                format!("CTR(target='{target}'), trained on {n} columns")
+            }
+        }
+    }
+}
+
+fn set<T: TryFrom<i64>>(setting: &mut T, given: Option<Whole>, name: &str) -> PyResult<()> {
+    if let Some(given) = given {
+        *setting = given.fit(name)?;
+    }
+    Ok(())
+}

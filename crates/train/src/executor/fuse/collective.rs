@@ -1,0 +1,74 @@
+//! Exchanges with other trainers that go on while other ops run: an op begins, another one waits.
+//!
+//! The wait stands before the first op that touches the variable. So gradients travel while the backward
+//! pass goes on, and an update waits for its own gradient only.
+
+use program::op::{Op, Run};
+use program::trainers::Collective;
+use program::{OpDesc, Result};
+
+use crate::executor::plan::{BlockPlan, Planned};
+
+/// Begins to exchange X.
+struct Begin;
+/// Waits for what X came to.
+struct Finish;
+
+impl Op for Begin {
+    fn run(&self, run: &mut Run<'_>) -> Result<()> {
+        match program::op::collective::asked(run.op())? {
+            Some(asked) => run.begin_exchange(asked.collective),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Op for Finish {
+    fn run(&self, run: &mut Run<'_>) -> Result<()> {
+        run.finish_exchange()
+    }
+}
+
+/// There are no streams here: ops that wait for one go, where they change nothing.
+pub(super) fn drop_syncs(plan: &mut BlockPlan) {
+    let is_sync = |planned: &Planned| {
+        let kind = planned.desc.kind.as_str();
+        let in_place = planned.desc.input_names("X") == planned.desc.output_names("Out");
+        in_place && matches!(kind, "c_sync_calc_stream" | "c_sync_comm_stream")
+    };
+    plan.ops.retain(|planned| !is_sync(planned));
+}
+
+/// Lets exchanges of temporaries go on in the background.
+pub(super) fn overlap(plan: &mut BlockPlan) {
+    let uses = plan.uses();
+    let mut waits: Vec<Vec<Planned>> = Vec::new();
+    waits.resize_with(plan.ops.len() + 1, Vec::new);
+    let mut begun = Vec::new();
+    for (at, planned) in plan.ops.iter().enumerate() {
+        let asked = program::op::collective::asked(&planned.desc);
+        let Ok(Some(asked)) = asked else { continue };
+        let var = &asked.var;
+        let in_place = planned.desc.output_names("Out") == std::slice::from_ref(var);
+        // What lives on must be there whatever happens meanwhile.
+        if !in_place
+            || plan.pinned.contains(var)
+            || !matches!(asked.collective, Collective::AllReduce(_))
+        {
+            continue;
+        }
+        let touching = uses.readers(var).iter().chain(uses.writers(var)).chain(uses.barriers());
+        let next = touching.copied().filter(|&other| other > at).min().unwrap_or(plan.ops.len());
+        let desc = OpDesc::new("wait for").input("X", var.as_str()).output("Out", var.as_str());
+        waits[next].push(Planned { desc, op: &Finish, index: planned.index, route: None });
+        begun.push(at);
+    }
+    for &at in &begun {
+        plan.ops[at].op = &Begin;
+    }
+    let ops = std::mem::take(&mut plan.ops);
+    for (planned, waits) in ops.into_iter().map(Some).chain([None]).zip(waits) {
+        plan.ops.extend(waits);
+        plan.ops.extend(planned);
+    }
+}

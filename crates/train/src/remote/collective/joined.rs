@@ -1,0 +1,104 @@
+//! The trainers that this one has met.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+
+use program::trainers::{Expected, Members};
+use ps::Endpoint;
+use ps::collective::{Collective, Exchanged, Failure, Terms};
+use ps::tcp::{Membership, Mesh, MeshSettings};
+use tensor::{EvenIfPoisoned, Tensor, Value};
+
+use crate::error::{Error, Result};
+
+/// The trainers that this one has met, and what it has agreed on with them.
+#[derive(Clone, Debug)]
+pub(in crate::remote) struct Joined {
+    pub(super) mesh: Arc<Mesh>,
+    members: Arc<Members>,
+    /// Programs that all have.
+    agreed: Arc<Mutex<BTreeSet<u64>>>,
+}
+
+impl Joined {
+    /// Meets all trainers; `sum` is that of the startup program.
+    pub(crate) fn new(members: &Members, sum: Option<u64>, settings: MeshSettings) -> Result<Self> {
+        let mut endpoints = Vec::with_capacity(members.endpoints.len());
+        for (at, text) in members.endpoints.iter().enumerate() {
+            let endpoint = text.parse::<Endpoint>();
+            let source = |source| Error::Endpoint { text: text.clone(), source };
+            endpoints.push(endpoint.map_err(source)?);
+            if members.endpoints[..at].contains(text) {
+                return Err(Error::TrainerTwice { endpoint: text.clone() });
+            }
+        }
+        let mode = match sum {
+            Some(sum) => format!("{}, startup program {sum:016x}", members.mode),
+            None => members.mode.to_string(),
+        };
+        let membership = Membership { me: members.rank as u32, endpoints, mode };
+        let mesh = Arc::new(Mesh::join(membership, settings)?);
+        Ok(Self { mesh, members: Arc::new(members.clone()), agreed: Arc::default() })
+    }
+
+    /// Whether these are the trainers that were met.
+    pub(crate) fn is(&self, members: &Members) -> bool {
+        *self.members == *members
+    }
+
+    /// How many trainers there are.
+    pub(crate) fn n_trainers(&self) -> usize {
+        self.members.endpoints.len()
+    }
+
+    /// An error unless there are so many, and this is the right one.
+    pub(crate) fn check(&self, expected: Expected) -> Result<()> {
+        let (rank, n) = (self.members.rank as i64, self.n_trainers() as i64);
+        if expected.n_trainers == n && expected.rank.is_none_or(|expected| expected == rank) {
+            return Ok(());
+        }
+        let expected_rank = expected.rank.unwrap_or(rank);
+        Err(Error::OtherTrainers { rank, n, expected_rank, expected_n: expected.n_trainers })
+    }
+
+    /// Says good-bye to the others.
+    pub(crate) fn leave(&self) {
+        self.mesh.leave();
+    }
+
+    /// Makes sure, once, that all trainers run the same program.
+    pub(super) fn agree(&self, sum: u64) -> Result<()> {
+        if self.agreed.lock().even_if_poisoned().contains(&sum) {
+            return Ok(());
+        }
+        let terms =
+            Terms { collective: Collective::AllGather, var: "program".to_string(), ring: -1 };
+        let own = Tensor::full([1], sum as i64);
+        let number = self.mesh.begin(&terms, Value::Tensor(own));
+        let Exchanged::All(sums) = self.mesh.wait(number)? else { return Ok(()) };
+        let me = self.members.rank as u32;
+        for (other, value) in (0u32..).zip(&sums) {
+            let theirs =
+                value.tensor().and_then(|tensor| tensor.data::<i64>().ok()?.first().copied());
+            let theirs = theirs.unwrap_or_default() as u64;
+            if theirs != sum {
+                let says = |sum: u64| format!("the program {sum:016x}");
+                let (left, right) = if me < other {
+                    ((me, sum), (other, theirs))
+                } else {
+                    ((other, theirs), (me, sum))
+                };
+                let failure = Failure::Differ {
+                    left: left.0,
+                    left_says: says(left.1),
+                    right: right.0,
+                    right_says: says(right.1),
+                };
+                self.mesh.fail(failure.clone());
+                return Err(ps::Error::Trainers(failure).into());
+            }
+        }
+        self.agreed.lock().even_if_poisoned().insert(sum);
+        Ok(())
+    }
+}

@@ -1,0 +1,56 @@
+//! The trainers that this one exchanges with, where there are no servers.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use program::trainers::{Expected, Members};
+use ps::tcp::{MeshSettings, Stops};
+use tensor::EvenIfPoisoned;
+
+use super::Joined;
+use crate::error::{Error, Result};
+use crate::remote::Cluster;
+
+impl Cluster {
+    /// The trainers that were met, if any were.
+    pub(super) fn trainers(&self) -> Option<Joined> {
+        self.0.trainers.lock().even_if_poisoned().clone()
+    }
+
+    /// How many trainers there are, where there are no servers; none if nobody was met.
+    pub fn n_trainers_joined(&self) -> Option<usize> {
+        self.trainers().map(|joined| joined.n_trainers())
+    }
+
+    /// Meets other trainers, unless they were met already; `sum` is that of the startup program.
+    pub(crate) fn join_trainers(&self, members: &Members, sum: Option<u64>) -> Result<()> {
+        if self.trainers().is_some_and(|joined| joined.is(members)) {
+            return Ok(());
+        }
+        self.leave_trainers();
+        let settings = {
+            let state = self.state();
+            let (halt, stops) = (self.0.halt.clone(), state.stops.clone());
+            let ends = self.ends_soon();
+            let stops: Stops = Arc::new(move || halt.load(Ordering::Relaxed) || stops() || ends());
+            MeshSettings { patience: state.patience, stops, log: state.log.clone() }
+        };
+        // Nothing is locked meanwhile: it may take long.
+        let joined = Joined::new(members, sum, settings)?;
+        *self.0.trainers.lock().even_if_poisoned() = Some(joined);
+        Ok(())
+    }
+
+    /// An error unless the trainers that were met are these.
+    pub(crate) fn check_trainers(&self, expected: Expected) -> Result<()> {
+        self.trainers().ok_or(Error::NoTrainers)?.check(expected)
+    }
+
+    /// Says good-bye to the trainers that were met: this one has ended its part.
+    pub fn leave_trainers(&self) {
+        let joined = self.0.trainers.lock().even_if_poisoned().take();
+        if let Some(joined) = joined {
+            joined.leave();
+        }
+    }
+}

@@ -1,0 +1,306 @@
+"""Runs one unchanged Fleet script on the real Slurm and with the real `mpirun`, and kills tasks.
+
+    python engines.py
+
+Slurm is a cluster of one node, made for this run in a temporary folder. An engine that is not installed is
+skipped, with a line that says so. Prints a line for each check; ends with a non-zero status if one fails.
+"""
+
+import contextlib
+import hashlib
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+TESTS = os.path.join(os.path.dirname(HERE), "tests")
+SCRIPT = os.path.join(TESTS, "programs", "fleet_regression.py")
+#: It saves what depends on every bit of every step, and says who it is in files.
+RECOVERING = os.path.join(TESTS, "jobs", "recovering.py")
+STEPS = "300"
+LIMIT = 180
+
+
+def wait_until(what, so, limit=LIMIT):
+    deadline = time.monotonic() + limit
+    while not so():
+        assert time.monotonic() < deadline, "not within %s s: %s" % (limit, what)
+        time.sleep(0.05)
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+def environment(**more):
+    own = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM", "PADDLE", "OMPI"))}
+    own["PATH"] = os.pathsep.join([os.path.dirname(sys.executable), own["PATH"], "/usr/sbin"])
+    own.pop("PYTHONUNBUFFERED", None)  # What a rank prints comes at once.
+    own.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+    own.update(OMPI_MCA_rmaps_base_oversubscribe="1", **more)
+    return own
+
+
+class Slurm:
+    """A cluster of this machine, with processes of its own."""
+
+    def __init__(self, folder):
+        self.folder, self.processes = folder, []
+        self.conf = os.path.join(folder, "slurm.conf")
+
+    def __enter__(self):
+        os.chmod(self.folder, 0o755)
+        at = lambda *names: os.path.join(self.folder, *names)  # noqa: E731
+        for name in ("run", "state", "spool", "keys"):
+            os.mkdir(at(name), 0o700 if name == "keys" else 0o755)
+        with open(at("keys", "key"), "wb") as file:
+            file.write(os.urandom(1024))
+        os.chmod(at("keys", "key"), 0o400)
+        host, ports = socket.gethostname().split(".")[0], (free_port(), free_port())
+        with open(self.conf, "w") as file:
+            file.write(CONF.format(folder=self.folder, host=host, ports=ports))
+        munge = ["--force", "--foreground", "--key-file=" + at("keys", "key"), "--socket=" + at("run", "munge")]
+        munge += ["--log-file=" + at("keys", "log"), "--pid-file=" + at("run", "munged.pid")]
+        self.start("munged", *munge, "--seed-file=" + at("keys", "seed"))
+        wait_until("munge", lambda: os.path.exists(at("run", "munge")), 30)
+        self.start("slurmctld", "-D")
+        self.start("slurmd", "-D")
+        idle = ["sinfo", "--noheader", "--format=%T"]
+        run = lambda: subprocess.run(idle, env=self.env(), capture_output=True, text=True)  # noqa: E731
+        wait_until("a node that is idle", lambda: run().stdout.strip() == "idle", 60)
+        return self
+
+    def env(self, **more):
+        return environment(SLURM_CONF=self.conf, **more)
+
+    def start(self, name, *arguments):
+        log = open(os.path.join(self.folder, name + ".out"), "wb")
+        command = [shutil.which(name, path=self.env()["PATH"]), *arguments]
+        self.processes.append(subprocess.Popen(command, env=self.env(), stdout=log, stderr=log))
+
+    def __exit__(self, *_):
+        for process in reversed(self.processes):
+            process.terminate()
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+CONF = """ClusterName=one
+SlurmctldHost={host}(127.0.0.1)
+SlurmUser=root
+AuthType=auth/munge
+AuthInfo=socket={folder}/run/munge
+SlurmctldPort={ports[0]}
+SlurmdPort={ports[1]}
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool
+SlurmctldPidFile={folder}/run/slurmctld.pid
+SlurmdPidFile={folder}/run/slurmd.pid
+SlurmctldLogFile={folder}/slurmctld.log
+SlurmdLogFile={folder}/slurmd.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+SlurmdParameters=config_overrides
+MpiDefault=none
+ReturnToService=2
+KillWait=5
+NodeName=localhost NodeHostname={host} NodeAddr=127.0.0.1 CPUs=8 RealMemory=4000 State=UNKNOWN
+PartitionName=main Nodes=localhost Default=YES MaxTime=INFINITE State=UP
+"""
+
+
+def run(command, folder, env):
+    """Runs a command to its end; returns the exit code and all it said."""
+    done = subprocess.run(
+        command, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=LIMIT
+    )
+    return done.returncode, done.stdout
+
+
+def learns(command, folder, env):
+    """Two servers and two trainers of the unchanged script."""
+    code, said = run([*command, "paddlewheel", "run", SCRIPT, "sync"], folder, env)
+    losses = [float(text) for text in re.findall(r"last ([-.e\d]+)", said)]
+    assert code == 0 and said.count("server ended") == 2, said
+    assert len(losses) == 2 and max(losses) < 0.5 and said.count("total [3.0]") == 2, said
+
+
+def model(folder):
+    """The bits of a saved model."""
+    found = hashlib.sha256()
+    for name in sorted(os.listdir(os.path.join(folder, "model"))):
+        path = os.path.join(folder, "model", name)
+        if os.path.isfile(path):
+            with open(path, "rb") as file:
+                found.update(name.encode() + file.read())
+    return found.hexdigest()
+
+
+def pid(folder, name):
+    with open(os.path.join(folder, name + ".pid")) as file:
+        return int(file.read())
+
+
+def new_folder(root, name):
+    folder = os.path.join(root, name)
+    os.mkdir(folder)
+    return folder
+
+
+class Batch:
+    """A batch job as `paddlewheel render slurm` prints it."""
+
+    def __init__(self, slurm, folder):
+        self.slurm, self.folder = slurm, folder
+        options = ["--name", "job", "--memory", "100Mi", "--snapshot_secs", "0.2"]
+        command = ["paddlewheel", "render", "slurm", *options, RECOVERING, "sync", STEPS, "model"]
+        code, text = run(command, folder, slurm.env())
+        assert code == 0, text
+        with open(os.path.join(folder, "job.sh"), "w") as file:
+            file.write(text)
+        code, said = run(["sbatch", "--parsable", "job.sh"], folder, slurm.env())
+        assert code == 0, said
+        self.number = said.strip()
+
+    def log(self):
+        path = os.path.join(self.folder, "job-%s.log" % self.number)
+        if not os.path.exists(path):
+            return ""
+        with open(path, errors="replace") as file:
+            return file.read()
+
+    def state(self):
+        code, said = run(["scontrol", "show", "job", self.number], self.folder, self.slurm.env())
+        return re.search(r"JobState=(\w+)", said).group(1) if code == 0 else ""
+
+    def finish(self):
+        hurry(self.folder)
+        wait_until("the end of the job", lambda: self.state() not in ("PENDING", "RUNNING", "COMPLETING"))
+        assert self.state() == "COMPLETED", "%s\n%s" % (self.state(), self.log())
+
+
+def hurry(folder):
+    with open(os.path.join(folder, "hurry"), "w"):
+        pass
+
+
+def slurm_checks(root):
+    with Slurm(new_folder(root, "slurm")) as slurm:
+        yield "slurm: srun -n 4", lambda: learns(["srun", "-n", "4"], new_folder(root, "srun"), slurm.env())
+
+        def half():
+            # The batch script itself, without srun.
+            folder = new_folder(root, "half")
+            text = "#!/bin/sh\n#SBATCH -n 4\n#SBATCH --output=out\npaddlewheel run %s sync\n" % SCRIPT
+            with open(os.path.join(folder, "half.sh"), "w") as file:
+                file.write(text)
+            code, said = run(["sbatch", "--wait", "half.sh"], folder, slurm.env())
+            with open(os.path.join(folder, "out")) as file:
+                log = file.read()
+            assert code != 0 and "start the script with srun" in log, said + log
+
+        yield "slurm: a batch script without srun is told so", half
+        undisturbed = new_folder(root, "batch")
+        yield "slurm: the printed batch script trains", lambda: Batch(slurm, undisturbed).finish()
+        for victim in ("trainer.1", "server.0"):
+
+            def killed(victim=victim):
+                job = Batch(slurm, new_folder(root, "killed " + victim))
+                wait_until("a snapshot", lambda: "is kept: " in job.log(), 60)
+                os.kill(pid(job.folder, victim), signal.SIGKILL)
+                wait_until("another start", lambda: "start 0 of job failed" in job.log(), 60)
+                job.finish()
+                assert model(job.folder) == model(undisturbed), "other bits\n" + job.log()
+
+            yield "slurm: %s is killed, the job goes on and ends with the same bits" % victim, killed
+
+
+def mpi_checks(root, mpirun):
+    name = os.path.basename(mpirun)
+    command = [mpirun, "-np", "4"]
+    own = lambda **more: environment(PADDLE_PORT=str(free_port()), **more)  # noqa: E731
+    yield name + ": -np 4", lambda: learns(command, new_folder(root, name), own())
+    meets = ["env", "PADDLE_MASTER=127.0.0.1:%d" % free_port()]
+    folder = new_folder(root, name + " master")
+    yield name + ": ranks that meet at PADDLE_MASTER", lambda: learns([*command, *meets], folder, environment())
+    flags = {"FLAGS_snapshot_dir": "snapshots", "FLAGS_snapshot_secs": "0.2"}
+    job = [*command, "paddlewheel", "run", RECOVERING, "sync", STEPS, "model"]
+    undisturbed = new_folder(root, name + " whole")
+
+    def whole():
+        os.mkdir(os.path.join(undisturbed, "snapshots"))
+        hurry(undisturbed)
+        code, said = run(job, undisturbed, own(**flags))
+        assert code == 0, said
+
+    yield name + ": a job with snapshots", whole
+
+    def killed():
+        folder, env = new_folder(root, name + " killed"), own(**flags)
+        os.mkdir(os.path.join(folder, "snapshots"))
+        with open(os.path.join(folder, "log"), "wb") as log:
+            process = subprocess.Popen(job, cwd=folder, env=env, stdout=log, stderr=log)
+        log = lambda: open(os.path.join(folder, "log"), errors="replace").read()  # noqa: E731
+        wait_until("a snapshot", lambda: "is kept: " in log(), 60)
+        os.kill(pid(folder, "trainer.1"), signal.SIGKILL)
+        assert process.wait(60) != 0, "mpirun says nothing of a killed rank\n" + log()
+        hurry(folder)
+        code, said = run(job, folder, env)
+        assert code == 0, said
+        assert model(folder) == model(undisturbed), "other bits\n" + said
+
+    yield name + ": a killed rank ends the job, and the same command goes on to the same bits", killed
+
+
+def checks(root):
+    """Name and function of each check; a function of None is skipped, with a reason in the name."""
+    daemons = ["munged", "slurmctld", "slurmd", "srun", "sbatch"]
+    missing = [name for name in daemons if shutil.which(name, path=environment()["PATH"]) is None]
+    if missing or os.getuid() != 0:
+        yield "slurm: needs root and %s" % (" ".join(missing) or "root"), None
+    else:
+        yield from slurm_checks(root)
+    for name in ("mpirun.openmpi", "mpirun.mpich"):
+        path = shutil.which(name)
+        if path is None:
+            yield "%s: not installed (apt-get install openmpi-bin mpich)" % name, None
+        else:
+            yield from mpi_checks(root, path)
+
+
+def main():
+    counts = {"ok": 0, "FAIL": 0, "skip": 0}
+    with contextlib.ExitStack() as stack:
+        root = stack.enter_context(tempfile.TemporaryDirectory())
+        for name, check in checks(root):
+            word, why = "ok", ""
+            if check is None:
+                word = "skip"
+            else:
+                try:
+                    check()
+                except (AssertionError, OSError, subprocess.TimeoutExpired) as error:
+                    word, why = "FAIL", str(error)
+            counts[word] += 1
+            print("%-4s %s" % (word, name), flush=True)
+            if why:
+                print("     " + why[-4000:].replace("\n", "\n     "), flush=True)
+    print("ENGINES checks=%d failed=%d skipped=%d" % (counts["ok"] + counts["FAIL"], counts["FAIL"], counts["skip"]))
+    sys.exit(bool(counts["FAIL"]))
+
+
+if __name__ == "__main__":
+    main()

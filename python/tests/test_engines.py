@@ -1,0 +1,197 @@
+"""One script on every engine: real processes with the environments that engines give them.
+
+`mpirun` itself is run where it is installed; Slurm is run by `make interop`.
+"""
+
+import os
+import re
+import shutil
+import signal
+
+import pytest
+from clusters import free_port
+from conftest import HERE, PROGRAMS
+from test_fleet import numbers
+
+SCRIPT = os.path.join(PROGRAMS, "fleet_regression.py")
+#: Variables that this process may have from an engine of its own.
+FOREIGN = ("PADDLE_", "SLURM_", "OMPI_", "PMI", "MPI_", "VC_", "JOB_", "TRAINING_ROLE", "POD_")
+
+
+@pytest.fixture(autouse=True)
+def no_engine(monkeypatch):
+    """Tests may themselves run on an engine."""
+    for name in list(os.environ):
+        if name.startswith(FOREIGN):
+            monkeypatch.delenv(name)
+
+
+def check(cluster, trainers):
+    """Trainers have learnt, and met one another."""
+    for name in trainers:
+        log = cluster.expect(name)
+        assert numbers(log, "last")[0] < 0.5
+        assert numbers(log, "total") == [3.0]
+
+
+def slurm(rank, job):
+    """What `srun -n 4` sets for a task, captured from Slurm 22.05."""
+    return {
+        "SLURM_JOB_ID": str(job),
+        "SLURM_JOB_NODELIST": "localhost",
+        "SLURM_NTASKS": "4",
+        "SLURM_PROCID": str(rank),
+        "SLURM_STEP_ID": "0",
+        "SLURM_STEP_NODELIST": "localhost",
+        "SLURM_STEP_NUM_TASKS": "4",
+        "SLURM_STEP_TASKS_PER_NODE": "4",
+    }
+
+
+def volcano(index, task, port):
+    """What Volcano's plugins set."""
+    return {
+        "VC_TASK_INDEX": str(index),
+        "VC_PS_HOSTS": "localhost",
+        "VC_WORKER_HOSTS": "job-worker-0.job,job-worker-1.job",
+        "HOSTNAME": "localhost" if task == "ps" else "job-worker-%d" % index,
+        "PADDLE_PORT": port,
+    }
+
+
+def test_tasks_of_slurm(cluster):
+    port = str(free_port())
+    for rank in range(4):
+        cluster.start("task %d" % rank, SCRIPT, "sync", **{**slurm(rank, 5), "PADDLE_PORT": port})
+    check(cluster, ["task 1", "task 3"])
+    for server in ("task 0", "task 2"):
+        assert "server ended" in cluster.expect(server)
+
+
+def test_pods_of_volcano(cluster):
+    port = str(free_port())
+    cluster.start("server", SCRIPT, "sync", **volcano(0, "ps", port))
+    for at in (0, 1):
+        cluster.start("trainer %d" % at, SCRIPT, "sync", **volcano(at, "worker", port))
+    check(cluster, ["trainer 0", "trainer 1"])
+    cluster.expect("server")
+
+
+def test_pods_of_kubernetes(cluster):
+    """A StatefulSet and an indexed Job, as `paddlewheel render k8s` makes them."""
+    listed = {"PADDLE_PSERVERS_IP_PORT_LIST": "localhost:%d" % free_port(), "PADDLE_TRAINERS_NUM": "2"}
+    cluster.start("server", SCRIPT, "async", TRAINING_ROLE="PSERVER", HOSTNAME="localhost", **listed)
+    for at in (0, 1):
+        own = {"TRAINING_ROLE": "TRAINER", "JOB_COMPLETION_INDEX": str(at)}
+        cluster.start("trainer %d" % at, SCRIPT, "async", **own, **listed)
+    check(cluster, ["trainer 0", "trainer 1"])
+    cluster.expect("server")
+
+
+def meeting(port, **own):
+    """What Kubeflow's PaddleJob sets."""
+    return {"PADDLE_MASTER": "127.0.0.1:%d" % port, "PADDLE_NNODES": "4", "PADDLE_JOB_ID": "line", **own}
+
+
+def test_processes_that_know_one_address(cluster):
+    port = free_port()
+    for at in (0, 1):
+        cluster.start("trainer %d" % at, SCRIPT, "sync", **meeting(port, PADDLE_TRAINER_NUM="1"))
+    cluster.wait_for("trainer 0", "rendezvous at 127.0.0.1:%d: missing: " % port)
+    for at in (0, 1):
+        cluster.start("server %d" % at, SCRIPT, "sync", **meeting(port, PADDLE_SERVER_NUM="1"))
+    check(cluster, ["trainer 0", "trainer 1"])
+    for at in (0, 1):
+        assert "server ended" in cluster.expect("server %d" % at)
+
+
+def test_one_that_never_comes_is_named_to_all(cluster):
+    port = free_port()
+    roles = {"server": ("PSERVER", "PADDLE_PSERVER_ID"), "trainer": ("TRAINER", "PADDLE_TRAINER_ID")}
+    for name, at in [("server", 0), ("server", 1), ("trainer", 0)]:
+        role, number = roles[name]
+        own = {"TRAINING_ROLE": role, number: str(at), "PADDLE_PSERVERS_NUM": "2"}
+        own["FLAGS_wait_server_ready_timeout"] = "3"
+        cluster.start("%s %d" % (name, at), SCRIPT, "sync", **meeting(port, **own))
+    for name in ("server 0", "server 1", "trainer 0"):
+        log = cluster.expect(name, 1)
+        assert "RuntimeError" in log and "missing: trainer 1; there are: " in log
+
+
+def test_nobody_at_the_address(cluster):
+    away = {"PADDLE_MASTER": "192.0.2.77:1", "FLAGS_wait_server_ready_timeout": "1"}
+    own = {**meeting(1), **away, "TRAINING_ROLE": "TRAINER"}
+    cluster.start("trainer", SCRIPT, "sync", **own)
+    log = cluster.expect("trainer", 1)
+    assert "RuntimeError: nobody answered at the rendezvous 192.0.2.77:1" in log
+
+
+def test_ctrl_c_at_the_rendezvous(cluster):
+    port = free_port()
+    cluster.start("trainer", SCRIPT, "sync", **meeting(port, PADDLE_TRAINER_NUM="1"))
+    cluster.wait_for("trainer", "rendezvous at")
+    cluster.signal("trainer", signal.SIGINT)
+    assert cluster.wait("trainer", limit=10) != 0
+    assert "KeyboardInterrupt" in cluster.log("trainer")
+
+
+def test_the_process_at_the_address_is_started_again(cluster):
+    """It is a server: it comes back with its number, the others tell it who they are, and the job recovers."""
+    port = free_port()
+    job = os.path.join(HERE, "jobs", "recovering.py")
+    flags = {"FLAGS_snapshot_dir": "snapshots", "FLAGS_snapshot_secs": "0.2"}
+
+    def start(name, **own):
+        cluster.start(name, job, "sync", "200", "model", **meeting(port, **flags, **own))
+
+    start("server 0", PADDLE_SERVER_NUM="1")
+    cluster.wait_for("server 0", "rendezvous at")
+    start("server 1", PADDLE_SERVER_NUM="1")
+    for at in (0, 1):
+        start("trainer %d" % at, PADDLE_TRAINER_NUM="1")
+    cluster.wait_for("server 0", "is kept: ")
+    cluster.kill("server 0")
+    # As Kubernetes does: the same environment again.
+    start("server 0", PADDLE_SERVER_NUM="1")
+    (cluster.folder / "hurry").touch()
+    for name in ("trainer 0", "trainer 1", "server 0", "server 1"):
+        cluster.expect(name)
+
+
+@pytest.mark.parametrize(
+    "given, missing",
+    [
+        ({"SLURM_PROCID": "0"}, "SLURM_NTASKS"),
+        ({"SLURM_PROCID": "0", "SLURM_NTASKS": "2"}, "SLURM_STEP_ID"),
+        ({"OMPI_COMM_WORLD_RANK": "0"}, "OMPI_COMM_WORLD_SIZE"),
+        ({"PMI_SIZE": "2"}, "PMI_RANK"),
+        ({"JOB_COMPLETION_INDEX": "0"}, "PADDLE_TRAINERS_NUM"),
+        ({"JOBSET_NAME": "a"}, "REPLICATED_JOB_NAME"),
+        ({"VC_TASK_INDEX": "0"}, "VC_WORKER_HOSTS"),
+        ({"PADDLE_MASTER": "a:1"}, "PADDLE_NNODES"),
+    ],
+)
+def test_half_of_an_environment(monkeypatch, given, missing):
+    from paddlewheel.fluid.incubate.fleet.base.role_maker import PaddleCloudRoleMaker
+
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(ValueError, match="%s is not set" % missing):
+        PaddleCloudRoleMaker().generate_role()
+
+
+@pytest.mark.parametrize("command", ["mpirun.openmpi", "mpirun.mpich"])
+def test_mpirun(cluster, command):
+    """`mpirun -np 4`: even ranks serve, odd ones train."""
+    path = shutil.which(command)
+    if path is None:
+        pytest.skip("%s is not installed: apt-get install openmpi-bin mpich" % command)
+    root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    root["OMPI_MCA_rmaps_base_oversubscribe"] = "1"
+    root["PADDLE_PORT"] = str(free_port())
+    # What a rank prints comes at once: ranks share the output.
+    cluster.shell("mpirun", "env -u PYTHONUNBUFFERED %s -np 4 python %s sync" % (path, SCRIPT), **root)
+    log = cluster.expect("mpirun")
+    losses = [float(text) for text in re.findall(r"last ([-.e\d]+)", log)]
+    assert log.count("server ended") == 2 and log.count("total [3.0]") == 2, log
+    assert len(losses) == 2 and max(losses) < 0.5, log

@@ -1,0 +1,379 @@
+"""`paddlewheel.CTR`: from a table to a model that predicts."""
+
+import gzip
+import importlib.util
+import os
+import subprocess
+import sys
+
+import numpy
+import pytest
+from conftest import ROOT
+from test_book import DATA, needs
+
+import paddlewheel as pw
+import paddlewheel.fluid as fluid
+from paddlewheel import _core
+
+MODELS = ["lr", "fm", "deepfm", "widedeep", "dcn"]
+
+
+def clicks(n=3000, seed=0):
+    """A table that can be learned: a city that decides much, a count and a number that decide a little."""
+    random = numpy.random.RandomState(seed)
+    cities = numpy.array(["Rome", "Oslo", "Bern", "Riga", "Kiel"], dtype=object)
+    city = random.randint(0, 5, n)
+    seen = random.poisson(3, n) * random.choice([1, 1, 1, 1, 200], n)
+    price = random.normal(50, 10, n)
+    score = (city - 2) * 1.5 - 0.3 * numpy.log1p(seen) + (price - 50) * 0.05
+    clicked = random.rand(n) < 1 / (1 + numpy.exp(-score))
+    return {
+        "clicked": clicked.astype("int64"),
+        "city": cities[city],
+        "seen": seen,
+        "price": numpy.where(random.rand(n) < 0.1, numpy.nan, price),
+        "user_id": random.randint(0, 200, n),
+    }
+
+
+class Frame:
+    """What has columns."""
+
+    def __init__(self, columns):
+        self.held = columns
+        self.columns = list(columns)
+
+    def __getitem__(self, name):
+        return self.held[name]
+
+
+def part(data, rows):
+    return {name: values[rows] for name, values in data.items()}
+
+
+def quick(**options):
+    options = {"epochs": 2, "hidden": [16], "verbose": False, **options}
+    return pw.CTR(options.pop("target", "clicked"), options.pop("model", "deepfm"), **options)
+
+
+@pytest.fixture(scope="module")
+def data():
+    return clicks()
+
+
+@pytest.fixture(scope="module")
+def model(data):
+    return quick().fit(data)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_model_learns(name, data):
+    trained = quick(model=name, epochs=4).fit(data)
+    assert trained.auc(clicks(seed=1)) > 0.8
+
+
+def test_columns_are_guessed_and_shown(data, capsys):
+    trained = pw.CTR("clicked", epochs=2, hidden=[8]).fit(Frame(data))
+    kinds = {"city": "category", "seen": "count", "price": "number", "user_id": "category"}
+    assert trained.columns == kinds
+    out = capsys.readouterr().out.splitlines()
+    assert out[0].split() == ["column", "kind", "encoded", "as"]
+    assert [line.split()[1] for line in out[1:5]] == list(kinds.values())
+    assert "1 is `1`" in out[5]
+    assert out[6].startswith("epoch 1/2: loss ") and "validation AUC" in out[6]
+    said = quick(columns={"user_id": "number"}).fit(data)
+    assert said.columns["user_id"] == "number"
+
+
+def test_a_saved_model_predicts_the_same_in_another_process(model, data, tmp_path, child):
+    test = part(clicks(seed=3), slice(0, 50))
+    predicted = model.predict(test)
+    assert predicted.dtype == numpy.float32 and predicted.shape == (50,)
+    model.save(str(tmp_path / "model"))
+    numpy.save(str(tmp_path / "test.npy"), test, allow_pickle=True)
+    lines = [
+        "import numpy, paddlewheel as pw",
+        "test = numpy.load('test.npy', allow_pickle=True).item()",
+        "m = pw.CTR.load('model')",
+        "print(repr(m))",
+        "numpy.save('predicted.npy', m.predict(test))",
+    ]
+    (tmp_path / "script.py").write_text("\n".join(lines))
+    result = child("script.py")
+    assert result.returncode == 0, result.stderr
+    assert "CTR(target='clicked'), trained on 4 columns" in result.stdout
+    assert numpy.array_equal(numpy.load(str(tmp_path / "predicted.npy")), predicted)
+    assert pw.CTR.load(tmp_path / "model").auc(test) == model.auc(test)
+
+
+def test_files_are_tables(data, tmp_path):
+    rows = zip(*(data[name] for name in data))
+    text = ",".join(data) + "\n"
+    text += "".join(",".join("" if value != value else str(value) for value in row) + "\n" for row in rows)
+    (tmp_path / "clicks.csv").write_text(text)
+    with gzip.open(str(tmp_path / "clicks.csv.gz"), "wt") as file:
+        file.write(text)
+    trained = quick().fit(data)
+    for name in ["clicks.csv", "clicks.csv.gz"]:
+        from_file = quick().fit(tmp_path / name)
+        assert from_file.columns == trained.columns
+        assert numpy.array_equal(from_file.predict(data), trained.predict(data))
+        assert trained.auc(str(tmp_path / name)) == trained.auc(data)
+
+
+def test_a_click_log_is_a_table(tmp_path):
+    _core.make_criteo([str(tmp_path / "log"), "--rows", "2000", "--files", "1"])
+    trained = quick(target="label", epochs=1).fit(tmp_path / "log" / "part-0")
+    assert len(trained.columns) == 39
+    assert trained.columns["C1"] == "category"
+    assert trained.predict(tmp_path / "log" / "part-0").shape == (2000,)
+
+
+def test_parquet_is_a_table():
+    fixture = os.path.join(ROOT, "python", "tests", "fixtures", "clicks.parquet")
+    with pytest.raises(RuntimeError, match="`ids`.*lists"):
+        quick(target="label").fit(fixture)
+
+
+def test_the_same_settings_give_the_same_model(data):
+    one, other = [quick(seed=5).fit(data).predict(data) for _ in range(2)]
+    assert numpy.array_equal(one, other)
+    assert not numpy.array_equal(one, quick(seed=6).fit(data).predict(data))
+
+
+def test_a_cell_runs_twice_and_leaves_no_trace(data):
+    main, startup = fluid.default_main_program(), fluid.default_startup_program()
+    trained = quick()
+    assert repr(trained) == "CTR(target='clicked', model='deepfm'), not trained"
+    for _ in range(2):
+        assert repr(trained.fit(data)) == "CTR(target='clicked'), trained on 4 columns"
+    assert fluid.default_main_program() is main and not main.global_block().ops
+    assert fluid.default_startup_program() is startup and not startup.global_block().ops
+    assert fluid.global_scope().find_var("ctr_bias") is None
+    assert fluid.unique_name.generate("fc") == "fc_0"
+
+
+def test_the_program_goes_on_in_fluid(data):
+    trained = quick().fit(data)
+    main = trained.main_program
+    assert "lookup_table" in str(main) and "adagrad" in str(main)
+    before = trained.predict(data)
+    exe = fluid.Executor(fluid.CPUPlace())
+    names = [var.name for var in main.list_vars() if var.is_data]
+    assert set(names) == {"city", "user_id", "numbers", "clicked"}
+    n = 8
+    feed = {
+        "city": numpy.zeros((n, 1), "int64"),
+        "user_id": numpy.zeros((n, 1), "int64"),
+        "numbers": numpy.zeros((n, 2), "float32"),
+        "clicked": numpy.ones((n, 1), "float32"),
+    }
+    for _ in range(20):
+        exe.run(main, feed=feed, fetch_list=[], scope=trained.scope)
+    assert trained.predict(data).mean() > before.mean()
+
+
+def test_early_stopping_keeps_the_best_epoch(data, capsys):
+    trained = pw.CTR("clicked", epochs=30, patience=1, hidden=[32], learning_rate=0.1)
+    trained.fit(part(data, slice(0, 600)), validation=clicks(500, seed=9))
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("epoch")]
+    assert 1 < len(lines) < 30
+    best = max(float(line.split("AUC ")[1].split()[0]) for line in lines)
+    assert abs(trained.auc(clicks(500, seed=9)) - best) < 1e-5
+
+
+def test_numbers_can_be_predicted(data):
+    rated = dict(data, clicked=data["price"] * 0 + numpy.array([len(city) for city in data["city"]]))
+    rated["clicked"] = numpy.where(numpy.isnan(rated["clicked"]), 4, rated["clicked"])
+    with pytest.raises(ValueError, match="only one value"):
+        quick().fit(rated)
+    rated["clicked"] = rated["clicked"] + data["user_id"] % 3
+    trained = quick(loss="squared", epochs=4).fit(rated)
+    assert trained.rmse(rated) < 0.8
+    with pytest.raises(ValueError, match="AUC"):
+        trained.auc(rated)
+
+
+def test_ids_are_those_of_the_readers(tmp_path, child):
+    (tmp_path / "in.csv").write_text("city\nParis\nÅrhus\n\"a,b\"\n")
+    reader = "import sys; from paddlewheel._cli import main; sys.exit(main(sys.argv[1:]))"
+    with open(str(tmp_path / "in.csv")) as text:
+        command = [sys.executable, "-c", reader, "csv-reader", "city=city:hash/1000"]
+        out = subprocess.run(command, stdin=text, capture_output=True, text=True, check=True).stdout
+    found = [int(line.split()[1]) for line in out.splitlines()]
+    assert found == [pw.hash_id(text, 1000, slot="city") for text in ["Paris", "Århus", "a,b"]]
+    assert pw.hash_id("city:Paris", 1000) == found[0]
+    line = "\t".join(["1"] + [""] * 13 + ["68fd1e64"] * 26) + "\n"
+    command = [sys.executable, "-c", reader, "criteo-reader", "1000", "--hash", "crc32"]
+    out = subprocess.run(command, input=line, capture_output=True, text=True, check=True).stdout
+    ids = [int(word) for word in out.split()[15:-2:2]]
+    assert ids == [pw.hash_id("68fd1e64", 1000, slot=str(slot)) for slot in range(26)]
+    with pytest.raises(ValueError, match="n must be 1 or more"):
+        pw.hash_id("a", 0)
+
+
+def test_the_command_does_the_same(data, tmp_path, child):
+    names = list(data)
+    rows = zip(*(data[name] for name in names))
+    text = ",".join(names) + "\n"
+    text += "".join(",".join("" if value != value else str(value) for value in row) + "\n" for row in rows)
+    (tmp_path / "clicks.csv").write_text(text)
+    options = "--target clicked --epochs 2 --hidden 16 --test clicks.csv --save model".split()
+    result = child("-m", "paddlewheel", "fit", "clicks.csv", *options)
+    assert result.returncode == 0, result.stderr
+    trained = quick().fit(data)
+    assert "test AUC %.5f" % trained.auc(data) in result.stdout
+    loaded = pw.CTR.load(tmp_path / "model")
+    assert numpy.array_equal(loaded.predict(data), trained.predict(data))
+    for bad in [["nothing.csv", "--target", "x"], ["clicks.csv"], ["clicks.csv", "--target", "y"]]:
+        result = child("-m", "paddlewheel", "fit", *bad)
+        assert result.returncode == 1 and result.stderr.startswith("paddlewheel: "), result.stderr
+        assert "Traceback" not in result.stderr
+
+
+def changed(data, **columns):
+    return {name: values for name, values in {**data, **columns}.items() if values is not None}
+
+
+def test_bad_tables_are_refused(data):
+    n = len(data["city"])
+    fit = quick().fit
+    with pytest.raises(ValueError, match="no column `clicked`"):
+        fit(changed(data, clicked=None))
+    with pytest.raises(ValueError, match="Did you mean `clicked`"):
+        quick(target="cliked").fit(data)
+    with pytest.raises(ValueError, match="only one value, `1`"):
+        fit(changed(data, clicked=numpy.ones(n)))
+    mixed = numpy.array(["a"] * (n - 1) + [1], dtype=object)
+    with pytest.raises(TypeError, match="`city` has mixed types: texts.*numbers in row %d" % (n - 1)):
+        fit(changed(data, city=mixed))
+    with pytest.raises(ValueError, match="no rows"):
+        fit({"clicked": [], "city": []})
+    with pytest.raises(ValueError, match="no column"):
+        fit({})
+    with pytest.raises(ValueError, match="no column besides"):
+        fit({"clicked": [0, 1]})
+    missing = numpy.where(numpy.arange(n) == 7, numpy.nan, data["clicked"])
+    with pytest.raises(ValueError, match="missing in row 7"):
+        fit(changed(data, clicked=missing))
+    with pytest.raises(ValueError, match="more than two values"):
+        fit(changed(data, clicked=numpy.arange(n) % 3))
+    with pytest.raises(TypeError, match="datetime"):
+        fit(changed(data, day=numpy.zeros(n, "datetime64[s]")))
+    with pytest.raises(TypeError, match="a list"):
+        fit(changed(data, day=numpy.array([[1], [1, 2]] * (n // 2), dtype=object)))
+    with pytest.raises(ValueError, match="infinite in row 0"):
+        fit(changed(data, price=numpy.full(n, numpy.inf)))
+    with pytest.raises(RuntimeError, match="`city`.*rows"):
+        fit(changed(data, city=data["city"][:5]))
+    with pytest.raises(TypeError, match="expected a DataFrame"):
+        fit(3)
+
+
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        ({"model": "deepfn"}, "Did you mean `deepfm`"),
+        ({"loss": "logg"}, "no loss `logg`"),
+        ({"mode": "fast"}, "no mode `fast`"),
+        ({"columns": {"city": "txt"}}, "no kind of column `txt`"),
+        ({"epochs": 0}, "epochs must be 1 or more"),
+        ({"batch_size": 0}, "batch_size must be"),
+        ({"validation": 1.5}, "validation must be"),
+        ({"learning_rate": -1.0}, "learning_rate must be"),
+        ({"columns": {"citty": "count"}}, "`citty`"),
+        ({"positive": "2"}, "`2` is no value of the target"),
+    ],
+)
+def test_bad_settings_are_refused(options, words, data):
+    with pytest.raises(ValueError, match=words):
+        quick(**options).fit(data)
+
+
+def test_bad_predictions_are_refused(model, data, tmp_path):
+    few = part(data, slice(0, 5))
+    with pytest.raises(ValueError, match="`city` is missing"):
+        model.predict(changed(few, city=None))
+    with pytest.raises(ValueError, match="`town` was not there"):
+        model.predict(changed(few, town=few["city"]))
+    with pytest.raises(TypeError, match="`city` held texts.*numbers now"):
+        model.predict(changed(few, city=numpy.arange(5)))
+    with pytest.raises(TypeError, match="`price` held numbers.*texts now"):
+        model.predict(changed(few, price=few["city"]))
+    with pytest.raises(ValueError, match="`clicked`.*`7` in row 0"):
+        model.auc(changed(few, clicked=numpy.full(5, 7)))
+    assert model.predict(changed(few, clicked=None)).shape == (5,)
+    with pytest.raises(RuntimeError, match="not trained yet"):
+        quick().predict(few)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match="no ctr.json"):
+        pw.CTR.load(tmp_path / "empty")
+    with pytest.raises(ValueError):
+        pw.CTR.load(tmp_path / "nowhere")
+
+
+def test_a_damaged_folder_is_refused(model, tmp_path):
+    model.save(tmp_path / "model")
+    path = tmp_path / "model" / "ctr.json"
+    path.write_text(path.read_text().replace("city", "town"))
+    with pytest.raises((RuntimeError, ValueError)):
+        pw.CTR.load(tmp_path / "model")
+
+
+JOB = """
+import numpy, sys
+sys.path.insert(0, {here!r})
+import paddlewheel as pw
+from test_short_way import clicks
+m = pw.CTR("clicked", epochs=3, hidden=[16], mode={mode!r}).fit(clicks())
+print("test", m.auc(clicks(seed=1)))
+m.save("model")
+numpy.save("predicted-%d.npy" % int(__import__("os").environ["PADDLE_TRAINER_ID"]), m.predict(clicks(seed=1)))
+"""
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_the_same_lines_train_with_servers(cluster, tmp_path, mode):
+    here = os.path.dirname(os.path.abspath(__file__))
+    (tmp_path / "job.py").write_text(JOB.format(here=here, mode=mode))
+    cluster.shell("job", "python -m paddlewheel launch_ps --worker_num 2 --server_num 2 job.py")
+    cluster.expect("job", limit=120)
+    predicted = [numpy.load(str(tmp_path / ("predicted-%d.npy" % at))) for at in (0, 1)]
+    assert numpy.array_equal(predicted[0], predicted[1])
+    loaded = pw.CTR.load(tmp_path / "model")
+    assert numpy.array_equal(loaded.predict(clicks(seed=1)), predicted[0])
+    assert loaded.auc(clicks(seed=1)) > 0.8
+
+
+# Real data: what may not be passed on is used where it is at hand. Full figures: docs/ctr.md.
+
+
+@pytest.fixture(scope="module")
+def real():
+    """The example that reads the data."""
+    path = os.path.join(ROOT, "examples", "ctr", "short_way.py")
+    spec = importlib.util.spec_from_file_location("short_way", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_criteo_in_four_lines(real, tmp_path):
+    needs("criteo", "train.txt.gz")
+    train, test = real.criteo(DATA, str(tmp_path), n=12000)
+    trained = pw.CTR(target="label", epochs=1, verbose=False).fit(train)
+    # A tenth of the rows; all of them give more than 0.758.
+    assert trained.auc(test) > 0.70
+
+
+def test_adult(real):
+    needs("adult", "adult.data")
+    trained = pw.CTR(target="income", epochs=3, verbose=False).fit(real.adult(DATA, "adult.data", 10000))
+    assert trained.auc(real.adult(DATA, "adult.test")) > 0.8985
+
+
+def test_movielens(real):
+    needs("movielens-100k", "u1.base")
+    trained = pw.CTR(target="rating", verbose=False, **real.MOVIELENS)
+    trained.fit(real.movielens(DATA, "u1.base"))
+    assert trained.rmse(real.movielens(DATA, "u1.test")) < 0.929
