@@ -6,6 +6,7 @@
 
 mod mode;
 pub mod ops;
+mod origin;
 mod piece;
 pub mod route;
 
@@ -15,6 +16,7 @@ use tensor::mix;
 
 pub use mode::{Applies, BadSwitch, Mode, Split, Switch, Switches};
 pub use ops::ENTRY;
+pub use origin::Origin;
 pub use piece::{Piece, ServerId, VarId};
 
 use crate::attr::Attrs;
@@ -134,6 +136,8 @@ pub struct Distributed {
     pub job: String,
     /// Tells this job from others, in this process: see [`Distributed::hash_job`].
     pub digest: String,
+    /// What its programs were split from.
+    pub origin: Origin,
 }
 
 impl Distributed {
@@ -222,6 +226,7 @@ mod tests {
             by_rows: Vec::new(),
             job: String::new(),
             digest: String::new(),
+            origin: Origin::default(),
         }
     }
 
