@@ -12,6 +12,7 @@ mod dtypes;
 mod error;
 pub mod init;
 pub mod layers;
+mod local;
 pub mod memory;
 pub mod names;
 pub mod op;

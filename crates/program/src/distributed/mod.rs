@@ -4,7 +4,6 @@
 //! Data only. The transpiler writes it, the executor, files and the servers read it; it is not part
 //! of a program's bytes, because a saved model belongs to no job.
 
-mod local;
 mod mode;
 pub mod ops;
 mod origin;
@@ -15,8 +14,8 @@ use std::sync::Arc;
 
 use tensor::mix;
 
-pub use local::ENTRY;
 pub use mode::{Applies, BadSwitch, Mode, Split, Switch, Switches};
+pub use ops::ENTRY;
 pub use origin::Origin;
 pub use piece::{Piece, ServerId, VarId};
 
