@@ -2,6 +2,58 @@
 
 from typing import Any
 
+class AnalysisConfig:
+    """Where a model is."""
+    def __init__(self, model: Any = None, params: Any = None) -> None: ...
+    def cpu_math_library_num_threads(self) -> Any:
+        """What `set_cpu_math_library_num_threads` said."""
+    def disable_glog_info(self) -> Any:
+        """Nothing to do: little is logged."""
+    def disable_gpu(self) -> Any:
+        """Nothing to do: there is no GPU here."""
+    def enable_memory_optim(self, x: bool = True) -> Any:
+        """Nothing to do: memory is always used again."""
+    def enable_mkldnn(self) -> Any:
+        """Nothing to do: products are always vectorized."""
+    def enable_profile(self) -> Any:
+        """Nothing to do."""
+    def enable_use_gpu(self, memory_pool_init_size_mb: int = 100, device_id: int = 0) -> Any:
+        """Nothing to do: models run on the processor."""
+    def gpu_device_id(self) -> Any:
+        """The number that Fluid has for no GPU."""
+    def ir_optim(self) -> Any:
+        """What `switch_ir_optim` said."""
+    def mkldnn_enabled(self) -> Any:
+        """Always False."""
+    def model_dir(self) -> Any:
+        """The folder."""
+    def params_file(self) -> Any:
+        """The file of all parameters."""
+    def prog_file(self) -> Any:
+        """The file of the program."""
+    def set_cpu_math_library_num_threads(self, threads: Any) -> Any:
+        """Taken and told; a prediction runs on the thread that asks for it."""
+    def set_model(self, model: Any, params: Any = None) -> Any:
+        """A folder, or a file of a program and a file of parameters."""
+    def set_params_file(self, path: Any) -> Any:
+        """Names the file of all parameters."""
+    def set_prog_file(self, path: Any) -> Any:
+        """Names the file of the program."""
+    def specify_input_name(self) -> Any:
+        """What `switch_specify_input_names` said."""
+    def switch_ir_debug(self, x: int = 1) -> Any:
+        """Nothing to do: passes are not dumped."""
+    def switch_ir_optim(self, x: int = 1) -> Any:
+        """Programs are always optimized."""
+    def switch_specify_input_names(self, x: bool = True) -> Any:
+        """Whether inputs are found by their names."""
+    def switch_use_feed_fetch_ops(self, x: int = 1) -> Any:
+        """Whether `run` is used, and not `zero_copy_run`."""
+    def use_feed_fetch_ops_enabled(self) -> Any:
+        """What `switch_use_feed_fetch_ops` said."""
+    def use_gpu(self) -> Any:
+        """Always False."""
+
 class AttrType:
     """The type of an attribute, numbered as in Fluid."""
     BLOCK: AttrType
@@ -603,6 +655,83 @@ class Operator:
         """The operator as text."""
     type: Any
 
+class PaddleBuf:
+    """The numbers of a tensor."""
+    def empty(self) -> Any:
+        """Whether there is none."""
+    def float_data(self) -> Any:
+        """As a list of real numbers."""
+    def int32_data(self) -> Any:
+        """As a list of small integers."""
+    def int64_data(self) -> Any:
+        """As a list of integers."""
+    def length(self) -> Any:
+        """Bytes."""
+    def tolist(self) -> Any:
+        """As a flat list."""
+
+class PaddleDType:
+    """The types of tensors that predictors take."""
+    FLOAT32: PaddleDType
+    INT32: PaddleDType
+    INT64: PaddleDType
+    def __int__(self) -> int: ...
+
+class PaddlePredictor:
+    """Predicts as Fluid's inference API does."""
+    def clone(self) -> Any:
+        """Another predictor with the same model, for another thread."""
+    def get_input_names(self) -> Any:
+        """The names of the inputs."""
+    def get_input_tensor(self, name: str) -> Any:
+        """An input, to be filled."""
+    def get_input_tensor_shape(self) -> Any:
+        """The shapes of the inputs, by name."""
+    def get_output_names(self) -> Any:
+        """The names of the outputs."""
+    def get_output_tensor(self, name: str) -> Any:
+        """An output, to be read."""
+    def run(self, inputs: Any) -> Any:
+        """Runs on a list of tensors; returns a list of tensors."""
+    def zero_copy_run(self) -> Any:
+        """Runs on what was filled in; results are read from the output tensors."""
+
+class PaddleTensor:
+    """A tensor for a predictor, or from one."""
+    def __init__(
+        self,
+        data: Any = None,
+        name: str | None = '',
+        lod: Any = ...,
+        copy: bool = True,
+    ) -> None: ...
+    def as_ndarray(self) -> Any:
+        """The numbers as an array."""
+    data: Any
+    dtype: Any
+    lod: Any
+    name: str
+    shape: tuple[int, ...]
+
+class Predictor:
+    """Predicts with a saved model, from any number of threads."""
+    def __init__(
+        self,
+        dirname: Any,
+        model_filename: Any = None,
+        params_filename: Any = None,
+    ) -> None: ...
+    def follow(self, every: float = 1.0) -> Any:
+        """From now on newer models in the folder are taken over; it is looked at once in `every` seconds."""
+    loads: Any
+    nbytes: Any
+    outputs: Any
+    def predict(self, data: Any) -> Any:
+        """Predicts for all samples: an array, or a list of them if the model has several outputs."""
+    def reload(self) -> Any:
+        """Takes over the model that is in the folder now."""
+    slots: Any
+
 class Program:
     """A program: blocks of operators as data."""
     def __init__(self) -> None: ...
@@ -904,6 +1033,23 @@ class Variable:
     trainable: bool
     type: Any
 
+class ZeroCopyTensor:
+    """An input or output of a predictor, filled and read in place."""
+    def copy_from_cpu(self, data: Any) -> Any:
+        """Takes the numbers of an array."""
+    def copy_to_cpu(self) -> Any:
+        """The numbers as an array."""
+    def lod(self) -> Any:
+        """Sequence offsets."""
+    def reshape(self, shape: Any) -> Any:
+        """Sets the sizes of the dimensions; numbers are given afterwards."""
+    def set_lod(self, lod: Any) -> Any:
+        """Sets sequence offsets."""
+    def shape(self) -> Any:
+        """The sizes of the dimensions."""
+    def type(self) -> Any:
+        """The type of the elements."""
+
 def as_lodtensor(data: Any, place: Any = None, dtype: Any = None) -> Any:
     """What is fed as a tensor: an array, or a number in the type it is wanted in."""
 
@@ -940,6 +1086,9 @@ def clip_gradients(clip: Any, params_grads: Any, skipped: Any) -> Any:
 
 def create_lod_tensor(data: Any, recursive_seq_lens: Any, place: Any = None) -> LoDTensor:
     """A tensor of sequences from an array, another tensor, or a list of lists."""
+
+def create_paddle_predictor(config: Any) -> Any:
+    """A predictor for the model that a configuration names."""
 
 def create_random_int_lodtensor(
     recursive_seq_lens: Any,
@@ -2795,6 +2944,27 @@ def program_job(program: Any) -> Any:
 
 def run_reader(words: Any) -> Any:
     """Reads standard input with a reader of ours and writes counted slots to standard output."""
+
+def serve(
+    dirname: Any,
+    announce: Any,
+    *,
+    host: str = '127.0.0.1',
+    port: int = 8866,
+    follow: bool = False,
+    every: float = 1.0,
+    threads: Any = None,
+    model_filename: Any = None,
+    params_filename: Any = None,
+    connections: Any = None,
+    request_bytes: Any = None,
+    total_bytes: Any = None,
+    queued_samples: Any = None,
+    batch_samples: Any = None,
+    deadline: Any = None,
+    client_timeout: Any = None,
+) -> Any:
+    """Answers predictions over HTTP until a signal comes."""
 
 def slice_shape(shape: Any, n_servers: Any, min_block_size: Any = ...) -> Any:
     """How a variable is cut: (block, offset, elements) of each block."""
