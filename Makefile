@@ -32,6 +32,8 @@ py: $(VENV)/ready  ## Builds the Python package into .venv and runs its tests, t
 $(VENV)/ready:
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/python -m pip install --quiet "maturin>=1.8,<2" "numpy>=2" pytest kubernetes-validate
+	$(VENV)/bin/python -m pip install --quiet onnx onnxruntime safetensors fastparquet || \
+	    echo "tests of exported files will be skipped: their readers could not be installed"
 	touch $@
 
 check:  ## Format, lints, house rules: what a reviewer would say first
@@ -111,6 +113,7 @@ bench: $(VENV)/ready  ## Measures training, reading and calls from Python, one n
 	$(VENV)/bin/python python/bench/overhead.py --fluid "$(wildcard $(FLUID_PYTHON))"
 	$(VENV)/bin/python python/bench/first_batch.py
 	$(VENV)/bin/python python/bench/recovery.py
+	$(VENV)/bin/python python/bench/scale.py
 	$(VENV)/bin/python python/bench/collective.py --torch "$(wildcard $(TORCH_PYTHON))"
 
 WHEEL := .wheel

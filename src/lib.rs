@@ -33,6 +33,7 @@ mod session;
 
 pub use ctr;
 pub use data;
+pub use export;
 pub use fleet;
 pub use predict;
 pub use program;

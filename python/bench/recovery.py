@@ -110,10 +110,10 @@ def fill():
 class Job:
     """A job of this script in a folder of its own."""
 
-    def __init__(self, folder, arguments, options):
+    def __init__(self, folder, arguments, options, script=__file__):
         self.folder = folder
         command = [os.path.join(BIN, "paddlewheel"), "launch_ps", "--worker_num", "2", "--server_num", "2"]
-        command += [*options, os.path.abspath(__file__), *arguments]
+        command += [*options, os.path.abspath(script), *arguments]
         environment = dict(os.environ, PATH=BIN + os.pathsep + os.environ["PATH"])
         self.output = open(os.path.join(folder, "launcher.log"), "wb")
         self.launcher = subprocess.Popen(

@@ -7,6 +7,8 @@ from . import fluid
 from . import distributed
 from . import compat, version
 from . import v2
+from . import metrics
+from ._core import export, import_rows, show
 from ._core import CTR, Predictor, hash_id
 
 #: The version of Fluid whose behaviour this package has; scripts compare it.

@@ -17,6 +17,8 @@ USAGE = """usage: paddlewheel run [python options] script.py [arguments]
        paddlewheel criteo-reader N [options], paddlewheel csv-reader SLOT=COLUMN …,
        paddlewheel parquet-reader SLOT=COLUMN …
        paddlewheel make-criteo FOLDER [--rows N] [--files N] [--seed N]
+       paddlewheel show DIR, paddlewheel export DIR --to onnx|safetensors|parquet,
+       paddlewheel import DIR TABLE FILE
        paddlewheel --version
 
 `paddlewheel run` is `python` with `import paddle` meaning `import paddlewheel`; so it does in
@@ -26,11 +28,17 @@ submit to a cluster; `serve` answers predictions of a saved model over HTTP, on 
 unless another `--host` is named; `fit` trains a click-through model on
 a table; `--help` behind them says more. The readers are pipe commands of a dataset: text
 on standard input becomes samples on standard output; a dataset that is told to use one does the
-same without a process. `make-criteo` makes up click logs to try things with."""
+same without a process. `make-criteo` makes up click logs to try things with. `show` says what a
+saved folder holds, `export` writes it in other formats, `import` puts rows into its tables;
+`--help` behind them says more."""
 
 
 READERS = ["criteo-reader", "csv-reader", "parquet-reader"]
-COMMANDS = ["run", "launch_ps", "launch", "scale", "render", "serve", "fit", *READERS, "make-criteo", "version", "help"]
+FOLDER_COMMANDS = ["show", "export", "import"]
+COMMANDS = [
+    "run", "launch_ps", "launch", "scale", "render", "serve", "fit", *READERS, "make-criteo",
+    *FOLDER_COMMANDS, "version", "help",
+]
 
 
 def is_ours(spec):
@@ -83,7 +91,7 @@ def render(arguments):
 
 
 def work(arguments):
-    """Is the pipe command of a dataset, or makes up clicks; returns the exit code."""
+    """Is the pipe command of a dataset, makes up clicks, or looks at a saved folder; returns the exit code."""
     from paddlewheel import _core
 
     # While the core is busy, nobody would look at what Python notes of Ctrl-C.
@@ -91,6 +99,8 @@ def work(arguments):
     try:
         if arguments[0] == "make-criteo":
             print(_core.make_criteo(arguments[1:]))
+        elif arguments[0] in FOLDER_COMMANDS:
+            print(_core.run_folder_command(arguments), end="")
         elif arguments[0] == "fit":
             _core.fit_command(arguments[1:])
         else:
@@ -150,7 +160,7 @@ def main(argv=None):
         return serve(arguments[1:])
     if arguments[:1] == ["fit"]:
         return work(arguments)
-    if arguments[:1] in (["criteo-reader"], ["csv-reader"], ["parquet-reader"], ["make-criteo"]):
+    if arguments and arguments[0] in (*READERS, "make-criteo", *FOLDER_COMMANDS):
         return work(arguments)
     if arguments in (["--version"], ["version"]):
         from paddlewheel import __version__, _core

@@ -1108,6 +1108,17 @@ def default_startup_program() -> Program:
 def did_you_mean(name: str, known: Any) -> Any:
     """` Did you mean …?` with the nearest of the known names; empty if none is near."""
 
+def export(
+    dirname: Any,
+    to: Any,
+    out: Any = None,
+    force: bool = False,
+    table: Any = None,
+    one_id: bool = False,
+    table_bytes_max: Any = ...,
+) -> Any:
+    """Writes what a saved folder holds as `onnx`, `safetensors` or `parquet`; returns where it is."""
+
 def fit_command(arguments: Any) -> Any:
     """Is `paddlewheel fit`."""
 
@@ -1133,6 +1144,8 @@ class fleet:
             """The area under the ROC curve over the samples of all trainers, and how many there are; of two variables that hold histograms."""
         def global_metrics(self, scope: Scope, histograms: Any, sums: Any) -> Any:
             """Figures of a click-through model over the samples of all trainers, of two histograms and the six sums of `ctr_metric_bundle`: auc, bucket error, mae, rmse, actual and predicted ctr, copc, mean q value, number of samples."""
+        def global_samples(self, own: Any) -> Any:
+            """The samples of all trainers, in the order of their ranks."""
         def init_server(self, scope: Scope, model_dir: Any = None, missing: Any = None) -> Any:
             """Fills this server's parameters, with `missing="init"` from what fits of a model; what that is, is printed."""
         def init_worker(self) -> Any:
@@ -1258,6 +1271,9 @@ def global_scope() -> Scope:
 
 def hash_id(text: Any, n: Any, slot: Any = None) -> Any:
     """The id below n of a text, as the readers make it; of a slot, if one is named."""
+
+def import_rows(target: Any, table: Any, file: Any) -> Any:
+    """Puts the rows of a Parquet or safetensors file into a table of a saved folder or of a scope; returns how many rows were replaced, and how many were added."""
 
 class io:
     class Checkpoints:
@@ -2775,6 +2791,29 @@ class metrics:
             """The mean distance and the share of wrong sequences; None before there is a sequence."""
         def update(self, distances: Any, seq_num: Any) -> Any:
             """Adds the distances of a batch."""
+    class Quality:
+        """How good predictions are."""
+        auc: Any
+        clicks: Any
+        gauc: Any
+        log_loss: Any
+        normalised_entropy: Any
+        pcoc: Any
+        predicted: Any
+        samples: Any
+        users: Any
+    class ScoredSamples:
+        """Predictions with what came of them, batch after batch."""
+        def __init__(self) -> None: ...
+        def __len__(self) -> int: ...
+        def by_slice(self) -> Any:
+            """How good the predictions of each slice are."""
+        def quality(self) -> Any:
+            """How good all predictions are."""
+        def reset(self) -> Any:
+            """Forgets all samples."""
+        def update(self, preds: Any, labels: Any, users: Any = None, slices: Any = None) -> Any:
+            """Adds a batch."""
     class WeightedMean:
         """A weighted mean of numbers or arrays."""
         def __init__(self) -> None: ...
@@ -2942,6 +2981,9 @@ class optimizer:
 def program_job(program: Any) -> Any:
     """What a program remembers of its job; `None` if it was not transpiled."""
 
+def run_folder_command(arguments: Any) -> Any:
+    """Runs `paddlewheel show`, `export` or `import`; returns what to print."""
+
 def run_reader(words: Any) -> Any:
     """Reads standard input with a reader of ours and writes counted slots to standard output."""
 
@@ -2965,6 +3007,9 @@ def serve(
     client_timeout: Any = None,
 ) -> Any:
     """Answers predictions over HTTP until a signal comes."""
+
+def show(dirname: Any) -> Any:
+    """What a saved folder holds, as text."""
 
 def slice_shape(shape: Any, n_servers: Any, min_block_size: Any = ...) -> Any:
     """How a variable is cut: (block, offset, elements) of each block."""

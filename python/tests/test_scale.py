@@ -1,28 +1,77 @@
 """A job gets another number of servers while it runs, or when it is started again; its model has the bits of a job that had that number from
 the start."""
 
+import os
 import signal
 
 import pytest
 from test_recovery import Job, job  # noqa: F401  (a fixture)
 
 
-def calm(job, name, n_servers):  # noqa: F811
+def calm(job, name, n_servers, **variables):  # noqa: F811
     """What a job saves and sees that has this number of servers all the time."""
-    calm = job(name, "sync", snapshots=False, n_servers=n_servers)
+    calm = job(name, "sync", snapshots=False, n_servers=n_servers, **variables)
     calm.finish()
     return calm.saved()
 
 
-@pytest.mark.parametrize("before, after", [(2, 3), (3, 1)])
-def test_a_running_job_gets_another_number_of_servers(job, before, after):  # noqa: F811
-    scaled = job("scaled", "sync", n_servers=before)
+def scale(scaled, n_servers, code=0):
+    """Asks for another number of servers; what the command says."""
+    scaled.cluster.start("scale", "-m", "paddlewheel", "scale", "snapshots", "--servers", str(n_servers))
+    assert scaled.cluster.wait("scale") == code, scaled.logs()
+    return scaled.cluster.log("scale")
+
+
+def trainers(job):  # noqa: F811
+    return [job.pid("trainer.%d" % rank) for rank in (0, 1)]
+
+
+@pytest.mark.parametrize("before, after, variables", [(2, 3, {}), (3, 1, {}), (2, 3, {"PLAIN": "1"}), (3, 2, {"PLAIN": "1"})])
+def test_a_running_job_gets_another_number_of_servers(job, before, after, variables):  # noqa: F811
+    scaled = job("scaled", "sync", n_servers=before, **variables)
     scaled.wait_for_step(60)
-    scaled.cluster.start("scale", "-m", "paddlewheel", "scale", "snapshots", "--servers", str(after))
-    assert scaled.cluster.wait("scale") == 0, scaled.logs()
-    assert "the job has %d servers" % after in scaled.cluster.log("scale"), scaled.logs()
+    living = trainers(scaled)
+    assert "the job has %d servers" % after in scale(scaled, after), scaled.logs()
     scaled.finish()
-    assert scaled.saved() == calm(job, "calm", after), scaled.logs()
+    assert trainers(scaled) == living, scaled.logs()
+    assert "the job has %d servers now" % after in scaled.log("workerlog.1"), scaled.logs()
+    assert scaled.saved() == calm(job, "calm", after, **variables), scaled.logs()
+
+
+def test_a_job_that_changed_its_size_survives_deaths_and_changes_it_again(job):  # noqa: F811
+    scaled = job("scaled", "sync", PACE="0.02")
+    scaled.wait_for_step(20)
+    scale(scaled, 3)
+    scaled.signal("trainer.0")
+    scaled.wait_for_step(60)
+    scaled.signal("server.2")
+    scaled.wait_for_step(100)
+    scale(scaled, 1)
+    scaled.signal("trainer.1")
+    scaled.finish()
+    assert scaled.saved() == calm(job, "calm", 1), scaled.logs()
+
+
+@pytest.mark.parametrize("victim", ["trainer.0", "server.0"])
+def test_who_dies_while_the_size_changes_is_started_again(job, victim):  # noqa: F811
+    scaled = job("scaled", "sync", PACE="0.01")
+    scaled.wait_for_step(60, n_cuts=1)
+    pid = scaled.pid(victim)
+    scaled.cluster.start("scale", "-m", "paddlewheel", "scale", "snapshots", "--servers", "3")
+    scaled.wait_for("standing by", lambda: "stands by" in scaled.log("serverlog.0.1"))
+    os.kill(pid, signal.SIGKILL)
+    assert scaled.cluster.wait("scale") == 0, scaled.logs()
+    scaled.finish()
+    assert scaled.saved() == calm(job, "calm", 3), scaled.logs()
+
+
+def test_new_servers_that_fail_change_nothing(job):  # noqa: F811
+    scaled = job("scaled", "sync")
+    scaled.wait_for_step(60)
+    (scaled.folder / "no_servers").touch()
+    assert "the job keeps its servers: a new server failed" in scale(scaled, 3, code=1), scaled.logs()
+    scaled.finish()
+    assert scaled.saved() == calm(job, "calm", 2), scaled.logs()
 
 
 @pytest.mark.parametrize("before, after", [(2, 3), (3, 2)])

@@ -15,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::memory::SampleMemory;
 use crate::pass::{Pass, Skipped};
 use crate::reader::Stopper;
+use crate::reads::{FileRead, PassFiles};
 use crate::settings::{DatasetKind, Settings};
 use crate::shuffle::{self, Exchange};
 
@@ -190,6 +191,19 @@ impl Dataset {
     /// Sets what an earlier process left out, in a pass that is not run again.
     pub fn set_skipped(&mut self, skipped: Skipped) {
         self.skipped = Arc::new(Mutex::new(skipped));
+    }
+
+    /// The files of its passes; none if its samples are in memory.
+    pub fn pass_files(&self) -> Option<PassFiles> {
+        let Settings { files, left_out, .. } = &self.settings;
+        let stream = PassFiles { files: files.clone(), left_out: left_out.clone() };
+        (self.kind == DatasetKind::Queue).then_some(stream)
+    }
+
+    /// From now on passes leave out what others have read.
+    pub fn leave_out(&mut self, read: &[FileRead]) {
+        let lines = |read: &FileRead| (read.file.clone(), read.n_lines);
+        self.settings.left_out = read.iter().map(lines).collect();
     }
 
     /// Another dataset with the same samples. It does not change with this one.

@@ -66,7 +66,7 @@ impl Facts {
         let shuffled = mix(settings.seed ^ mix(memory.n_shuffles)) ^ mix(memory.n_samples);
         Self([
             u64::from(kind == DatasetKind::InMemory),
-            hash(files.join("\n").as_bytes()),
+            hash(files.join("\n").as_bytes()) ^ left_out(settings),
             hash(format!("{slots:?}").as_bytes()),
             hash(format!("{pipe_command:?} {download:?} {hadoop:?} {names:?}").as_bytes()),
             settings.batch_size as u64,
@@ -170,6 +170,13 @@ impl Positions {
             read(&mut rest).ok_or_else(|| bad("they end early or hold numbers too large"))?;
         if rest.is_empty() { Ok(read) } else { Err(bad("there are bytes behind the last")) }
     }
+}
+
+/// A number for what is left out of files; 0 for nothing.
+fn left_out(settings: &Settings) -> u64 {
+    let one =
+        |sum: u64, (file, n_lines): (&String, &u64)| mix(sum ^ hash(file.as_bytes()) ^ n_lines);
+    settings.left_out.iter().fold(0, one)
 }
 
 /// The beginning of a text, short enough to be kept.

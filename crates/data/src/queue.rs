@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::feed::Feed;
 use crate::pass::{Pass, Seen, Sink};
 use crate::position::Position;
+use crate::reads::FileRead;
 use crate::records::Records;
 
 /// Batches that lie ready for a reader, at most.
@@ -94,7 +95,8 @@ impl Stream {
                     shared.stop();
                     let _ = batches.send(Err(error));
                 }
-                Ok(()) if last && empty => {
+                // Others may have read all there was.
+                Ok(()) if last && empty && shared.settings.left_out.is_empty() => {
                     let _ = batches.send(Err(shared.no_rows()));
                 }
                 _ => {}
@@ -203,6 +205,8 @@ impl<'a> Ahead<'a> {
         let (mut n_before, mut skipped) = (self.position.at, self.position.skipped.clone());
         let mut next = usize::try_from(self.position.file).ok();
         while let Some((at, file)) = next.and_then(|at| Some((at, pass.files.paths().get(at)?))) {
+            let left_out = pass.settings.left_out.get(file.as_str()).copied().unwrap_or(0);
+            n_before = n_before.max(left_out);
             let mut taken = |records: &mut Records, seen: Seen<'_>| {
                 if records.len() < batch_size {
                     return Ok(());
@@ -212,7 +216,9 @@ impl<'a> Ahead<'a> {
             };
             let (parser, skipped) = (&mut parser, &mut skipped);
             let (records, taken) = (&mut records, &mut taken);
-            pass.read(file, &mut Sink { parser, records, n_before, skipped, taken })?;
+            if left_out != FileRead::ALL {
+                pass.read(file, &mut Sink { parser, records, n_before, skipped, taken })?;
+            }
             n_before = 0;
             next = match turn {
                 Turn::Free => pass.files.take().map(|(at, _)| at),

@@ -1,5 +1,6 @@
 //! What a dataset is told before it reads.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
@@ -27,6 +28,9 @@ pub struct Settings {
     pub files: Vec<String>,
     /// Shell text that each file goes through; `cat` changes nothing.
     pub pipe_command: String,
+    /// So many lines at the beginning of files are left out: other trainers have read them
+    /// ([`crate::FileRead`]).
+    pub left_out: BTreeMap<String, u64>,
     /// Samples of a batch.
     pub batch_size: usize,
     /// How many threads read and train.
@@ -61,6 +65,7 @@ impl Default for Settings {
             slots: Vec::new(),
             files: Vec::new(),
             pipe_command: "cat".to_string(),
+            left_out: BTreeMap::new(),
             batch_size: 32,
             n_threads: 1,
             shell: Shell::default(),

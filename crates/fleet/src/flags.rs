@@ -5,12 +5,14 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use ps::tcp::Patience;
 use tensor::{DidYouMean, EvenIfPoisoned};
+use train::remote::Locate;
 use train::serve::{Serving, SnapshotSettings};
+use train::server_list;
 
 use crate::env;
 use crate::error::{Error, Result};
@@ -93,6 +95,7 @@ const DEFAULTS: &[(&str, FlagValue)] = &[
     ("rpc_send_thread_num", FlagValue::Count(12)),
     ("snapshot_dir", FlagValue::Text(String::new())),
     ("snapshot_secs", FlagValue::Float(1.0)),
+    ("standby", FlagValue::Bool(false)),
     ("tolerate_lost_trainers", FlagValue::Bool(false)),
     // Fluid waits for ever; this is after how long it calls a silent trainer dead.
     ("wait_server_ready_timeout", FlagValue::Count(900)),
@@ -277,9 +280,17 @@ impl Flags {
         Ok(Some(SnapshotSettings {
             every: self.snapshot_every()?,
             resume: self.resume(),
+            stands_by: self.is_on("standby"),
             patience: self.recovery_deadline(),
             ..SnapshotSettings::new(folder)
         }))
+    }
+
+    /// Where a trainer finds its servers when they are others than at the start: in the folder of
+    /// snapshots.
+    pub fn locate(&self) -> Option<Locate> {
+        let folder = self.snapshot_dir()?;
+        Some(Arc::new(move || server_list::read(&folder)))
     }
 
     /// Tells a server what flags say about it.

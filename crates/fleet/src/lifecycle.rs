@@ -100,6 +100,7 @@ impl Fleet {
         cluster.set_patience(flags.patience());
         cluster.set_redo_bytes(flags.recovery_memory());
         cluster.set_ends(Arc::new(signals::wants_end));
+        flags.locate().into_iter().for_each(|locate| cluster.set_locate(locate));
         let mut executor = Executor::new();
         executor.set_cluster(cluster.clone());
         let mut serving = Serving::default();

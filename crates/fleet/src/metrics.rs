@@ -2,9 +2,9 @@
 //! the order of ranks, so that all trainers see the same bits.
 
 use train::Scope;
-use train::metrics::{Auc, Clicks, Sums};
+use train::metrics::{Auc, Clicks, ScoredSamples, Sums};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::lifecycle::Fleet;
 
 /// The variables of a click-through model: two histograms and, in the order in which
@@ -29,6 +29,26 @@ impl Fleet {
         let [squared_error, absolute_error, predicted, q, clicks, n] = sums;
         let sums = Sums { squared_error, absolute_error, predicted, q, clicks, n };
         Ok(Clicks::new(&auc, &sums))
+    }
+
+    /// The samples of all trainers, in the order of ranks: figures of them are those of one process that saw
+    /// all samples. 9 to 25 bytes of each sample go to every trainer.
+    pub fn global_samples(&self, own: &ScoredSamples) -> Result<ScoredSamples> {
+        if self.role().n_trainers == 1 && !self.cluster().recovers() {
+            return Ok(own.clone());
+        }
+        let gathered = self.all_gather("samples", &mut || Ok(own.to_bytes()))?;
+        let mut all = ScoredSamples::default();
+        for (trainer, bytes) in gathered.iter().enumerate() {
+            let samples = ScoredSamples::from_bytes(bytes);
+            let samples = samples.ok_or(Error::UnevenReduction {
+                trainer,
+                expected: 0,
+                actual: bytes.len(),
+            })?;
+            all.join(samples)?;
+        }
+        Ok(all)
     }
 
     /// Everything in one all-gather.

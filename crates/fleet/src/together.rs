@@ -18,7 +18,7 @@ impl Fleet {
     }
 
     /// Bytes of all trainers, in their order.
-    fn all_gather(
+    pub(crate) fn all_gather(
         &self,
         place: &str,
         bring: &mut dyn FnMut() -> train::Result<Vec<u8>>,

@@ -15,6 +15,7 @@ mod stamp;
 
 pub use batch::{Column, Samples};
 pub use error::{Error, Result};
-pub use predictor::{ModelFiles, Predictor};
+pub use model::ModelFiles;
+pub use predictor::Predictor;
 pub use serve::{Limits, Server, Settings};
 pub use slot::Slot;

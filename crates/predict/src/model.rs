@@ -10,8 +10,16 @@ use train::{Executor, Feed, Scope};
 
 use crate::batch::Samples;
 use crate::error::{Error, Result};
-use crate::predictor::ModelFiles;
 use crate::slot::Slot;
+
+/// The files of a model, where they do not have their usual names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ModelFiles {
+    /// The program, instead of `__model__`.
+    pub model: Option<String>,
+    /// One file with all parameters.
+    pub params: Option<String>,
+}
 
 /// One prepared program, parameters that all threads read, and a worker for each thread that predicts at
 /// the same time.

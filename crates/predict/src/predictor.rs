@@ -9,18 +9,9 @@ use train::Feed;
 
 use crate::batch::Samples;
 use crate::error::{Error, Result};
-use crate::model::Model;
+use crate::model::{Model, ModelFiles};
 use crate::slot::Slot;
 use crate::stamp::Stamp;
-
-/// The files of a model, where they do not have their usual names.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ModelFiles {
-    /// The program, instead of `__model__`.
-    pub model: Option<String>,
-    /// One file with all parameters.
-    pub params: Option<String>,
-}
 
 /// Predicts with a saved model. Copies of a predictor share the model.
 ///

@@ -49,7 +49,7 @@ pub struct Asked {
 
 /// All trainers, and which of them runs the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Members {
+pub struct TrainerGroup {
     /// This trainer.
     pub rank: usize,
     /// All, in the order of ranks, as `host:port`.
@@ -70,7 +70,7 @@ pub struct Expected {
 /// The other trainers, as ops see them.
 pub trait Trainers {
     /// Meets all trainers.
-    fn join(&mut self, members: &Members) -> Result<()>;
+    fn join(&mut self, members: &TrainerGroup) -> Result<()>;
 
     /// An error unless the trainers that were met are those that an op expects.
     fn check(&mut self, expected: Expected) -> Result<()>;

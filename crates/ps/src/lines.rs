@@ -10,6 +10,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::endpoint::Endpoint;
 
+/// Says that a server found its job over when it started; launchers look for it.
+pub const JOB_OVER: &str = "the job is over: all trainers were through";
+
 /// How serious a line is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {

@@ -24,6 +24,7 @@ pub(crate) fn cluster() -> PyResult<&'static Cluster> {
     cluster.set_redo_bytes(flags.recovery_memory());
     cluster.set_stops(Arc::new(|| signalled(&RAISED)));
     cluster.set_ends(Arc::new(fleet::wants_end));
+    flags.locate().into_iter().for_each(|locate| cluster.set_locate(locate));
     cluster.set_wait_ready(Arc::new(|endpoints| Ok(wait_for(endpoints)?)));
     Ok(CLUSTER.get_or_init(|| cluster))
 }

@@ -68,6 +68,7 @@ pub(crate) fn from_train(error: TrainError) -> PyErr {
         | TrainError::UnsafeName { .. }
         | TrainError::TooLargeToPickle { .. }
         | TrainError::MetricLength { .. }
+        | TrainError::NotALabel { .. }
         | TrainError::BadConfig { .. }
         | TrainError::NoEndpoints
         | TrainError::Endpoint { .. }

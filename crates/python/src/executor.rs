@@ -68,6 +68,9 @@ impl Runner {
 /// Batches, samples, seconds, and the seconds that each thread waited for data.
 type PassCounts = (u64, u64, f64, Vec<f64>);
 
+/// The counts of a pass, what was fetched by name, and its AUC.
+type PassParts = (PassCounts, Vec<String>, Py<PyList>, Option<f64>);
+
 #[pymethods]
 impl PyExecutor {
     #[new]
@@ -154,7 +157,7 @@ impl PyExecutor {
         debug: bool,
         fetch_handler: Option<Bound<'_, PyAny>>,
         infers: bool,
-    ) -> PyResult<(PassCounts, Py<PyList>)> {
+    ) -> PyResult<PassParts> {
         if self.closed.load(Ordering::Relaxed) {
             return Err(PyRuntimeError::new_err("Attempted to use a closed Executor"));
         }
@@ -171,6 +174,7 @@ impl PyExecutor {
             return Err(PyAssertionError::new_err("fetch_list and fetch_info differ in length"));
         }
         let (print_period, handler) = (print_period.fit("print_period")?, fetch_handler);
+        let names = fetch.clone();
         let wanted = ShownOptions { fetch, labels, print_period, debug, infers, handler };
         let mut state = self.ready(py)?;
         let Runner { executor, raised, .. } = &mut *state;
@@ -185,7 +189,7 @@ impl PyExecutor {
             );
         }
         let counts = (report.n_batches, report.n_samples, report.seconds, report.waited);
-        Ok((counts, PyList::new(py, fetched)?.unbind()))
+        Ok((counts, names, PyList::new(py, fetched)?.unbind(), report.auc))
     }
 
     /// Ends this executor: it runs nothing any more. Parameter servers learn that this trainer's

@@ -151,6 +151,7 @@ pub(crate) fn run(
     };
     if let Ok(report) = &ran
         && !report.is_past
+        && options.infers
     {
         shown.whole(&report.fetched);
     }

@@ -12,6 +12,7 @@ use train::metrics::{Answers, Auc, Chunks, EditDistances, WeightedMean};
 use crate::array::{copy_array, to_numpy};
 use crate::convert::Whole;
 use crate::error::{from_tensor, from_train};
+use crate::quality::{PyQuality, PyScoredSamples};
 
 /// Adds the module `_core.metrics`.
 pub(crate) fn add(parent: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -21,6 +22,8 @@ pub(crate) fn add(parent: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<PyAuc>()?;
     m.add_class::<PyChunks>()?;
     m.add_class::<PyDistances>()?;
+    m.add_class::<PyQuality>()?;
+    m.add_class::<PyScoredSamples>()?;
     parent.add_submodule(&m)
 }
 

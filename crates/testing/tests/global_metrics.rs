@@ -8,7 +8,7 @@ use tensor::Tensor;
 use testing::fleets::job;
 use testing::sim::Rng;
 use train::Scope;
-use train::metrics::{Auc, set_zero};
+use train::metrics::{Auc, ScoredBatch, ScoredSamples, set_zero};
 
 const N_BUCKETS: usize = 4096;
 
@@ -101,6 +101,34 @@ fn histograms_that_differ_are_refused() {
             matches!(&error, Error::Train(train::Error::NotInScope { var }) if var == "nowhere");
         assert!(named, "{error}");
     });
+}
+
+/// Samples of a trainer; users and slices are the same on all of them.
+fn scored(samples: &[(f64, bool)]) -> ScoredSamples {
+    let mut scored = ScoredSamples::default();
+    for (at, &(p, clicked)) in samples.iter().enumerate() {
+        let (user, slice) = ([(p * 1e6) as i64 % 29], [at as i64 % 2]);
+        let label = [f64::from(u8::from(clicked))];
+        let (users, slices) = (Some(&user[..]), Some(&slice[..]));
+        let batch = ScoredBatch { predictions: &[p], labels: &label, users, slices };
+        scored.add(&batch).unwrap();
+    }
+    scored
+}
+
+#[test]
+fn figures_of_samples_are_those_of_one_process_that_saw_all() {
+    let mut all = ScoredSamples::default();
+    (0..3).for_each(|rank| all.join(scored(&samples(rank))).unwrap());
+    let found = job(2, 3, Mode::Async, |rank, fleet| {
+        let gathered = fleet.global_samples(&scored(&samples(rank))).unwrap();
+        (gathered.quality(), gathered.by_slice())
+    });
+    assert!(found.iter().all(|one| *one == (all.quality(), all.by_slice())));
+    let flat: Vec<(f64, bool)> = (0..3).flat_map(samples).collect();
+    let quality = all.quality();
+    assert!((quality.auc.unwrap() - exact_area(&flat)).abs() < 1e-12);
+    assert!(quality.gauc.is_some() && quality.n_users == 29, "{quality:?}");
 }
 
 #[test]

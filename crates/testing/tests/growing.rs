@@ -191,7 +191,8 @@ fn rows(folder: &Path, var: &str) -> BTreeMap<i64, Vec<f64>> {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_str().unwrap();
         let number = name.strip_prefix(var).and_then(|rest| rest.strip_prefix('_'));
-        if !number.is_some_and(|number| number.starts_with(|c: char| c.is_ascii_digit())) {
+        let is_part = |number: &str| number.starts_with(|c: char| c.is_ascii_digit());
+        if !number.is_some_and(|number| is_part(number) && !number.ends_with("_rule")) {
             continue;
         }
         let Rows { ids, value, .. } =

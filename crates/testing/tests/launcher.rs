@@ -530,6 +530,25 @@ fn each_machine_starts_its_own_again() {
     job.expect_nobody();
 }
 
+/// A machine that died when its trainer was through, and comes back when the others have ended: its
+/// trainer would wait for their servers.
+#[test]
+fn a_machine_that_comes_back_after_the_end_ends() {
+    let port = free_ports(1)[0];
+    let line = ps::lines::JOB_OVER;
+    let mut job = Job::new(&format!(
+        "[ $TRAINING_ROLE = PSERVER ] && echo \"{line} at cut 3\" && exit 0; sleep 1000"
+    ));
+    let options = format!(
+        "launch_ps --cluster_node_ips 127.0.0.2,127.0.0.3 --node_ip 127.0.0.3 --worker_num 1 \
+         --server_num 1 --start_port {port} --log_dir logs --snapshot_dir shared"
+    );
+    assert_eq!(job.run(&options), 0, "{}", job.said());
+    assert!(job.said().contains("nobody has come"), "{}", job.said());
+    assert!(job.cluster.folder().join("shared/finished.127.0.0.3").exists());
+    job.expect_nobody();
+}
+
 #[test]
 fn folders_that_cannot_be_used_are_refused_at_the_start() {
     let mut job = Job::new(WORK);

@@ -101,7 +101,8 @@ fn saved(outcome: &Outcome, var: &str) -> BTreeMap<i64, Vec<f64>> {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_str().unwrap();
         let part = name.strip_prefix(var).and_then(|rest| rest.strip_prefix('_'));
-        if part.is_none_or(|part| !part.starts_with(|c: char| c.is_ascii_digit())) {
+        let is_part = |part: &str| part.starts_with(|c: char| c.is_ascii_digit());
+        if part.is_none_or(|part| !is_part(part) || part.ends_with("_rule")) {
             continue;
         }
         let Rows { ids, value, .. } =

@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use ps::server::Apply;
 use testing::sim::{
     Bug, Death, Faults, Moment, Outcome, Plan, Report, Size, Step, Survival, Survived, Who,
-    surviving_plan,
+    surviving_plan, wishing_plan,
 };
 
 fn number(name: &str) -> Option<u64> {
@@ -68,6 +68,10 @@ fn total(sum: &mut Survived, one: Survived) {
     sum.back += one.back;
     sum.redone += one.redone;
     sum.cuts += one.cuts;
+    sum.wishes += one.wishes;
+    sum.unmet += one.unmet;
+    sum.damaged += one.damaged;
+    sum.resized += one.resized;
 }
 
 /// Whatever dies, stands still, is cut off or torn: sync and bounded staleness end with the bits of an
@@ -85,7 +89,8 @@ fn a_job_survives_whatever_happens_to_it() {
             ),
         }
     }
-    let is_proof = sum.deaths > 200 && sum.back > 100 && sum.redone > 200 && sum.cuts > 500;
+    let is_hard = sum.deaths > 200 && sum.back > 100 && sum.redone > 200 && sum.cuts > 500;
+    let is_proof = is_hard && sum.wishes > 40 && sum.damaged > 3 && sum.resized > 20;
     assert!(is_proof || seeds(2).len() == 1, "the world was too kind to prove anything: {sum:?}");
 }
 
@@ -134,10 +139,48 @@ fn a_crash_at_every_event_of_a_small_job_is_survived() {
     assert!(is_proof || is_one, "{sum:?} of {} events", whole.n_events);
 }
 
+/// A job in which nothing goes wrong, with a server that is asked to end: whether it had a cut in time, if it had to
+/// have one.
+fn has_its_wish(seed: u64, bug: Option<Bug>) -> Result<Survived, String> {
+    let mut plan = wishing_plan(seed);
+    let expected = plan.undisturbed().run();
+    plan.survival.as_mut().expect("it survives").bug = bug;
+    let survived = survives(&plan, &expected)?;
+    match survived.unmet {
+        0 => Ok(survived),
+        _ => Err(format!("no cut was made for a server that was asked to end\n{plan:#?}")),
+    }
+}
+
+/// Only the lead gives notice of cuts: what another server wants must come to it through trainers.
+#[test]
+fn a_server_that_is_asked_to_end_has_a_cut_first() {
+    let mut sum = Survived::default();
+    for seed in seeds(200) {
+        match has_its_wish(seed, None) {
+            Ok(survived) => total(&mut sum, survived),
+            Err(why) => panic!(
+                "SEED={seed} cargo test -p testing --test simulation_recovery asked_to_end\n{why}"
+            ),
+        }
+    }
+    assert!(sum.wishes > 50 || seeds(2).len() == 1, "{sum:?}");
+    let is_found = |seed: u64| has_its_wish(seed, Some(Bug::WishNotPassedOn)).is_err();
+    assert!((0..200).any(is_found), "a trainer that keeps a wish for itself was not found");
+}
+
 /// A planted mistake is found: otherwise these laws prove nothing.
 #[test]
 fn planted_bugs_are_found() {
-    for bug in [Bug::DurableTooEarly, Bug::TornUnnoticed, Bug::RedoSkipped, Bug::ForgetsTooEarly] {
+    let bugs = [
+        Bug::DurableTooEarly,
+        Bug::TornUnnoticed,
+        Bug::RedoSkipped,
+        Bug::ForgetsTooEarly,
+        Bug::LoadsAnother,
+        Bug::ResizesFromNewest,
+    ];
+    for bug in bugs {
         let is_found = |seed: u64| {
             let mut plan = surviving_plan(seed);
             let expected = plan.undisturbed().run();

@@ -20,14 +20,16 @@ const EDGES: &[(&str, &[&str])] = &[
     ("ps", &["tensor"]),
     ("train", &["tensor", "program", "data", "ps"]),
     ("fleet", &["tensor", "program", "data", "ps", "train"]),
+    ("export", &["tensor", "program", "train"]),
     ("predict", &["tensor", "program", "train"]),
     ("ctr", &["tensor", "program", "data", "train", "fleet"]),
-    ("python", &["tensor", "program", "data", "ps", "train", "fleet", "predict", "ctr"]),
+    ("python", &["tensor", "program", "data", "ps", "train", "fleet", "predict", "ctr", "export"]),
     ("testing", &["tensor", "program", "data", "ps", "train", "fleet", "predict", "ctr"]),
 ];
 
 /// What the package at the root shows of the workspace.
-const FACADE: &[&str] = &["tensor", "program", "data", "ps", "train", "fleet", "predict", "ctr"];
+const FACADE: &[&str] =
+    &["tensor", "program", "data", "ps", "train", "fleet", "predict", "ctr", "export"];
 
 /// Where files lie that are neither code nor documents.
 const DATA: &[&str] = &[

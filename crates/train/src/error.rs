@@ -129,6 +129,15 @@ pub enum Error {
     TooFarBack { event: u64 },
 
     #[error(
+        "the servers of this job are {servers} now, and this process cannot turn to them ({why}): it ends, and can \
+         go on when it is started again"
+    )]
+    CannotFollow { servers: String, why: String },
+
+    #[error("this server stood by for {seconds} s, and nobody told it to serve")]
+    StoodBy { seconds: u64 },
+
+    #[error(
         "the servers have kept no cut since cut {cut}, and {} MiB are held here to go back to it: their logs say why \
          (a full disk?); mend that and start the job again, it goes on from cut {cut}", n_bytes >> 20
     )]
@@ -282,6 +291,9 @@ pub enum Error {
 
     #[error("{what} must be between 0 and 1, got {value}")]
     NotAProbability { what: &'static str, value: f64 },
+
+    #[error("a label must be 0 or 1, got {value}")]
+    NotALabel { value: f64 },
 
     #[error("{what} has {found} elements, {expected} are needed")]
     MetricLength { what: &'static str, expected: usize, found: usize },

@@ -20,6 +20,7 @@ mod replicas;
 mod row_set;
 mod scope;
 pub mod serve;
+pub mod server_list;
 pub mod transpile;
 
 pub use error::{BadSnapshot, Error, FileState, Result};

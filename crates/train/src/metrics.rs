@@ -1,8 +1,10 @@
 //! Figures of quality, collected over batches outside of a program (`fluid.metrics`).
 
 mod clicks;
+mod quality;
 
 pub use clicks::{Clicks, Sums};
+pub use quality::{Quality, ScoredBatch, ScoredSamples};
 
 use tensor::Tensor;
 
@@ -162,6 +164,18 @@ impl Auc {
             })
         };
         Self::from_counts(counts(positives)?, counts(negatives)?)
+    }
+
+    /// What was counted since it was `before`.
+    pub(crate) fn since(&self, before: &Auc) -> Self {
+        let counted = |now: &[u64], before: &[u64]| {
+            let before = before.iter().copied().chain(std::iter::repeat(0));
+            now.iter().zip(before).map(|(&now, before)| now.saturating_sub(before)).collect()
+        };
+        Self {
+            positives: counted(&self.positives, &before.positives),
+            negatives: counted(&self.negatives, &before.negatives),
+        }
     }
 
     /// How many samples were counted.

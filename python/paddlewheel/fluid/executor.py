@@ -1,6 +1,7 @@
 """Runs programs."""
 
 import atexit
+import collections
 import contextlib
 import sys
 
@@ -12,6 +13,23 @@ _warned_of_cuda = []
 
 # A script that ends in order leaves its parameter servers in order; one that failed is missed.
 atexit.register(lambda: _core.leave_cluster(getattr(sys, "last_value", None) is None))
+
+
+class Pass(collections.namedtuple("Pass", "batches samples seconds waited")):
+    """What a pass over a dataset came to; `fetched` has its values over all samples by name, `auc` the
+    area under the ROC curve of its samples alone."""
+
+    def __new__(cls, counts, names, fetched, auc):
+        made = super().__new__(cls, *counts)
+        made.fetched, made.auc = dict(zip(names, fetched)), auc
+        return made
+
+    def __repr__(self):
+        shown = "Pass(batches={}, samples={}, seconds={:.3f}, waited={:.3f}, auc={}, fetched={})"
+        waited = sum(self.waited)
+        return shown.format(
+            self.batches, self.samples, self.seconds, waited, self.auc, sorted(self.fetched)
+        )
 
 
 class Executor(_core.Executor):
@@ -39,9 +57,9 @@ class Executor(_core.Executor):
         fetch_handler=None,
     ):
         """Trains on all batches of a dataset, on as many threads as it has readers."""
-        self.last_pass, _ = self._run_dataset(
+        self.last_pass = Pass(*self._run_dataset(
             program, dataset, scope, fetch_list, fetch_info, print_period, debug, fetch_handler, False
-        )
+        ))
 
     def infer_from_dataset(
         self,
@@ -62,9 +80,10 @@ class Executor(_core.Executor):
         behind the other (those are not printed). Counters of a training stay as they are; those that
         were set to zero before are counted on.
         """
-        self.last_pass, fetched = self._run_dataset(
+        counts, names, fetched, auc = self._run_dataset(
             program, dataset, scope, fetch_list, fetch_info, print_period, debug, fetch_handler, True
         )
+        self.last_pass = Pass(counts, names, fetched, auc)
         return fetched or None
 
 

@@ -1,8 +1,9 @@
 """A job to be killed: its own loop of steps, counters that it sets back, figures that all trainers have together.
 
 Arguments: the mode, the number of steps, the folder to save to. With `READER` in the environment, a reader of the program has
-the batches. With `CHANGES`, a trainer that was started again feeds other numbers. `N_ROWS` says how many equal samples a step of
-a mode other than sync has.
+the batches. With `CHANGES`, a trainer that was started again feeds other numbers. With `PLAIN`, the program itself cuts gradients for
+servers, and there is a parameter that every server has a part of. While there is a file `no_servers`, no server starts. `N_ROWS` says how many equal
+samples a step of a mode other than sync has.
 
 The steps of an undisturbed start take two seconds together, and the last steps are not made, until there is a file `hurry`: a
 test that kills somebody in the middle has its time, on a quick machine too. With `PACE`, each step of every start takes so many
@@ -37,12 +38,17 @@ if is_exact:
     ids = fluid.layers.data("ids", [1], dtype="int64")
     label = fluid.layers.data("label", [1], dtype="int64")
     rows = fluid.layers.embedding(ids, [100, 4], is_sparse=True, param_attr=fluid.ParamAttr(name="table"))
-    guess = fluid.layers.fc(fluid.layers.concat([rows, x], axis=1), 2, act="softmax")
+    wide = fluid.layers.concat([rows, x], axis=1)
+    if "PLAIN" in os.environ:
+        wide = fluid.layers.fc(wide, 5000, act="relu")
+    guess = fluid.layers.fc(wide, 2, act="softmax")
     loss = fluid.layers.mean(fluid.layers.cross_entropy(guess, label))
     area, _, states = fluid.layers.auc(guess, label)
     shown = [loss, area]
 optimizer = fluid.optimizer.Adam(0.01) if is_exact else fluid.optimizer.SGD(0.25)
 strategy = getattr(StrategyFactory, "create_%s_strategy" % mode)()
+if "PLAIN" in os.environ:
+    strategy = fluid.DistributeTranspilerConfig()
 fleet.distributed_optimizer(optimizer, strategy).minimize(loss)
 
 role = "server.%d" % fleet.server_index() if fleet.is_server() else "trainer.%d" % fleet.worker_index()
@@ -51,6 +57,8 @@ with open(role + ".pid.new", "w") as file:
 os.rename(role + ".pid.new", role + ".pid")
 
 if fleet.is_server():
+    if os.path.exists("no_servers"):
+        sys.exit("there is a file no_servers")
     fleet.init_server()
     fleet.run_server()
 

@@ -7,6 +7,8 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use super::console::Console;
 use super::group::ProcessGroup;
 use super::plan::{self, Host, Job, Process};
@@ -25,8 +27,8 @@ const TAIL_BYTES: u64 = 16 << 10;
 const SERVED: Duration = Duration::from_secs(1);
 
 /// A process of the job.
-pub(super) struct Member<'a> {
-    pub(super) process: &'a Process,
+pub(super) struct Member {
+    pub(super) process: Process,
     child: Child,
     started: Instant,
     pub(super) status: Option<ExitStatus>,
@@ -42,6 +44,8 @@ pub(super) struct Member<'a> {
     due: Option<Instant>,
     /// Why it is not.
     given_up: Option<Reason>,
+    /// Others have taken its place, or will: its end is no failure.
+    retires: bool,
 }
 
 /// What a process is started with.
@@ -51,17 +55,17 @@ pub(super) struct Starter<'a> {
     pub(super) host: &'a Host,
 }
 
-impl<'a> Member<'a> {
+impl Member {
     pub(super) fn start(
         starter: Starter<'_>,
-        process: &'a Process,
+        process: &Process,
         group: &ProcessGroup,
     ) -> Result<Self> {
         let job = starter.job;
         let line = job.policy.resumes.then(|| "a launcher goes on with this job".to_string());
         let (child, log_start) = starter.spawn(process, group, 0, line)?;
         Ok(Self {
-            process,
+            process: process.clone(),
             child,
             started: Instant::now(),
             status: None,
@@ -72,6 +76,7 @@ impl<'a> Member<'a> {
             n_restarts: 0,
             due: None,
             given_up: None,
+            retires: false,
         })
     }
 
@@ -85,7 +90,7 @@ impl<'a> Member<'a> {
 
     /// Whether it has failed and will not be started again.
     pub(super) fn has_failed(&self) -> bool {
-        self.status.is_some() && !self.is_well() && self.due.is_none()
+        self.status.is_some() && !self.is_well() && self.due.is_none() && !self.retires
     }
 
     /// Whether it was killed, or told to end: that explains the failure of others.
@@ -134,16 +139,48 @@ impl<'a> Member<'a> {
     /// after that, and needs what the server has kept.
     pub(super) fn serve_again(&mut self, console: &mut Console) {
         let is_over = self.ended.is_some_and(|ended| ended.elapsed() >= SERVED);
-        if self.process.kind == RoleKind::Server && self.is_well() && is_over && self.due.is_none()
-        {
+        let is_through = self.is_well() && is_over && !self.retires;
+        if self.process.kind == RoleKind::Server && is_through && self.due.is_none() {
             self.due = Some(Instant::now());
             let name = &self.process.name;
             console.say(&format!("{name} is started again, for a worker that was"));
         }
     }
 
+    /// Whether it is a server that found the job over when it started, and nobody came.
+    pub(super) fn found_job_over(&self) -> bool {
+        let is_over = |line: &String| line.contains(ps::lines::JOB_OVER);
+        self.process.kind == RoleKind::Server
+            && self.is_well()
+            && self.last_lines().iter().any(is_over)
+    }
+
     pub(super) fn wait(&mut self) {
         let _ = self.child.wait();
+    }
+
+    /// Asks it to end, because others take its place.
+    pub(super) fn retire(&mut self) {
+        (self.retires, self.due) = (true, None);
+        self.send(Signal::TERM);
+    }
+
+    /// Ends it at once.
+    pub(super) fn kill(&mut self) {
+        (self.retires, self.due) = (true, None);
+        self.send(Signal::KILL);
+    }
+
+    fn send(&self, signal: Signal) {
+        // Nobody has waited for it: its number is nobody else's.
+        if let (None, Some(pid)) = (self.status, Pid::from_raw(self.child.id().cast_signed())) {
+            let _ = kill_process(pid, signal);
+        }
+    }
+
+    /// Tells its next start something else.
+    pub(super) fn set(&mut self, name: &'static str, value: &str) {
+        self.process.set(name, value);
     }
 
     /// Decides whether it is started again, if it has failed and nobody has decided yet.
@@ -174,7 +211,7 @@ impl<'a> Member<'a> {
         let line = format!("{}; it is started again", self.end());
         self.n_restarts += 1;
         (self.child, self.log_start) =
-            starter.spawn(self.process, group, self.n_restarts, Some(line))?;
+            starter.spawn(&self.process, group, self.n_restarts, Some(line))?;
         (self.started, self.status, self.due) = (Instant::now(), None, None);
         (self.ended, self.was_told) = (None, false);
         Ok(())

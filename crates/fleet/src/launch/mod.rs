@@ -9,6 +9,7 @@ mod console;
 mod group;
 mod logs;
 mod member;
+mod moving;
 pub mod options;
 mod plan;
 mod ports;
@@ -45,35 +46,28 @@ pub fn launch_ps(arguments: &[String], host: &Host, console: &mut Console) -> i3
 
 /// Runs a job with servers to its end. The number of servers may change meanwhile.
 fn run_ps(
-    mut options: PsOptions,
-    mut line: Option<String>,
+    options: PsOptions,
+    line: Option<String>,
     host: &Host,
     console: &mut Console,
 ) -> Result<i32> {
     let flags = Flags::from_environment(&crate::env::process)?;
-    loop {
-        let mut job = plan::ps(options.clone())?;
-        job.lines.extend(line.take());
-        job.tolerates_lost_trainers = flags.tolerate_lost_trainers();
-        let snapshots = recover::prepare(&mut job, &options, &flags)?;
-        if let Some(folder) = &job.snapshots {
-            // A request for this size is met. An older request, from before this launcher, is out
-            // of date.
-            scale::answer(folder, &format!("the job has {} servers", job.n_servers))?;
-        }
-        let ended = supervisor::run(&job, host, console)?;
-        if let Some(snapshots) = snapshots.filter(|_| ended.is_done) {
-            snapshots.finish()?;
-        }
-        match (ended.scale, job.snapshots) {
-            (Some(n), Some(folder)) => {
-                options.n_servers = Some(n);
-                options.recovery.snapshot_dir = Some(folder.clone());
-                options.recovery.resume = Some(folder);
-            }
-            _ => return Ok(ended.code),
-        }
+    let mut job = plan::ps(options.clone())?;
+    job.lines.extend(line);
+    job.tolerates_lost_trainers = flags.tolerate_lost_trainers();
+    let snapshots = recover::prepare(&mut job, &options, &flags)?;
+    if let Some(folder) = &job.snapshots {
+        // What was wanted of another launcher, and where its servers were, is out of date.
+        scale::answer(folder, &format!("the job has {} servers", job.n_servers))?;
+        let removed = train::server_list::remove(folder);
+        let path = || folder.clone();
+        removed.map_err(|source| Error::File { what: "clear", path: path(), source })?;
     }
+    let ended = supervisor::run(&job, host, console)?;
+    if let Some(snapshots) = snapshots.filter(|_| ended.is_done) {
+        snapshots.finish()?;
+    }
+    Ok(ended.code)
 }
 
 /// Gives a running job another number of servers; returns the exit code.

@@ -35,6 +35,14 @@ pub(crate) struct Process {
     pub(crate) log: Option<PathBuf>,
 }
 
+impl Process {
+    /// Sets a variable, to another value if it has one.
+    pub(crate) fn set(&mut self, name: &'static str, value: &str) {
+        self.variables.retain(|(known, _)| *known != name);
+        self.variables.push((name, value.to_string()));
+    }
+}
+
 /// All that is started on this machine.
 #[derive(Debug)]
 pub(crate) struct Job {
@@ -174,6 +182,46 @@ pub(crate) fn ps(options: PsOptions) -> Result<Job> {
         lines,
         _ports: ports,
     })
+}
+
+/// Other servers for a job on this machine: as many as `n`, at ports of their own, started for the
+/// `turn`-th change of their number.
+pub(crate) fn other_servers(job: &Job, n: usize, turn: usize) -> Result<OtherServers> {
+    let is_server = |process: &&Process| process.kind == RoleKind::Server;
+    let like = job.processes.iter().find(is_server).ok_or(Usage::Nobody("server"))?;
+    let host = like.variables.iter().find(|(name, _)| *name == "POD_IP");
+    let host = host.map_or("127.0.0.1", |(_, host)| host.as_str()).to_string();
+    let mut ports = Ports::default();
+    let start = ports.choose(&host, START, n)?;
+    let all: Vec<_> =
+        (0..n).map(|at| Endpoint { host: host.clone(), port: start + at as u16 }).collect();
+    let list = joined(&all);
+    let server = |(at, endpoint): (usize, &Endpoint)| {
+        let mut process = Process { name: format!("server {at}"), id: at, ..like.clone() };
+        let log = |log: &PathBuf| log.with_file_name(format!("serverlog.{at}.{turn}"));
+        process.log = like.log.as_ref().map(log);
+        process.set("PADDLE_PSERVERS_IP_PORT_LIST", &list);
+        process.set("PADDLE_PORT", &endpoint.port.to_string());
+        process.set("PADDLE_PSERVER_ID", &at.to_string());
+        process.set("FLAGS_standby", "1");
+        if let Some(folder) = &job.snapshots {
+            process.set("FLAGS_resume", &folder.to_string_lossy());
+        }
+        process
+    };
+    let processes = all.iter().enumerate().map(server).collect();
+    let endpoints = all.iter().map(Endpoint::to_string).collect();
+    Ok(OtherServers { processes, endpoints, ports })
+}
+
+/// Servers that take the place of others.
+#[derive(Debug)]
+pub(crate) struct OtherServers {
+    pub(crate) processes: Vec<Process>,
+    /// Where each of them listens.
+    pub(crate) endpoints: Vec<String>,
+    /// The ports, theirs until the job is over.
+    pub(crate) ports: Ports,
 }
 
 /// All machines, servers and trainers of a job.

@@ -1,9 +1,7 @@
 //! Another number of servers for a job that runs: `paddlewheel scale DIR --servers N`.
 //!
 //! The command writes the wanted number into the folder of snapshots. The launcher of the job finds
-//! it there, makes all processes write a snapshot and end, and starts them again with that number
-//! of servers. Each server takes its rows from the snapshots of all servers, and scripts continue
-//! where they were. The launcher answers in another file of the folder.
+//! it there, does it (see [`moving`](super::moving)), and answers in another file of the folder.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};

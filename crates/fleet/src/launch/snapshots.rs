@@ -219,6 +219,12 @@ pub(super) fn n_servers(folder: &Path) -> Result<usize> {
     Ok(read_job(folder)?.ok_or_else(nothing)?.n_servers)
 }
 
+/// The job has another number of servers from now on.
+pub(super) fn renumber(folder: &Path, job: &Job, n_servers: usize) -> Result<()> {
+    let identity = Identity { n_servers, ..Identity::of(job) };
+    write_job(folder, "", &identity).map_err(|source| unusable(folder, source).into())
+}
+
 /// Takes a lock. Returns whether another process has it. A process that was just started may hold
 /// the locks of its parent for a moment.
 fn is_locked(lock: &File) -> bool {

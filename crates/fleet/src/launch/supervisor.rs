@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 use super::console::Console;
 use super::group::ProcessGroup;
 use super::member::{Member, Starter};
+use super::moving::{Moved, Moving};
 use super::plan::{Host, Job};
+use super::ports::Ports;
 use super::scale;
 use crate::error::{Error, Result};
 use crate::lines;
@@ -29,8 +31,6 @@ pub(super) struct Ended {
     pub(super) code: i32,
     /// All trainers came to their end.
     pub(super) is_done: bool,
-    /// It ended, in order, to go on with so many servers.
-    pub(super) scale: Option<usize>,
 }
 
 /// Runs a job to its end.
@@ -54,32 +54,27 @@ pub(super) fn run(job: &Job, host: &Host, console: &mut Console) -> Result<Ended
             processes.members[*who].report(console);
             console.say("ending the other processes");
         }
+        End::Over => console.say(
+            "the job is over: its servers here say that all trainers were through, and nobody has come",
+        ),
         End::Signal(signal) => console.say(&format!("got {}, ending the job", name_of(*signal))),
-        End::Scale(n) => {
-            console.say(&format!("the job is to have {n} servers: it is saved and goes on"))
-        }
     }
     // A job that is done or failed needs no time for snapshots.
-    let grace = job.policy.grace.filter(|_| matches!(end, End::Signal(_) | End::Scale(_)));
+    let grace = job.policy.grace.filter(|_| matches!(end, End::Signal(_)));
     let late = processes.end(grace.unwrap_or(GRACE), &signals);
     if matches!(end, End::Done) && has_servers {
         console.say(lines::SERVERS_KILLED);
     }
     let code = match end {
-        End::Done => 0,
+        End::Done | End::Over => 0,
         End::Failed(_) => 1,
-        End::Signal(SIGTERM) | End::Scale(_) if job.policy.has_snapshots => {
+        End::Signal(SIGTERM) if job.policy.has_snapshots => {
             late.iter().for_each(|name| console.say(&format!("{name} did not end in time")));
             processes.code_when_asked(console)
         }
         End::Signal(signal) => 128 + signal,
-        End::Scale(_) => 1,
     };
-    let scale = match end {
-        End::Scale(n) if code == 0 => Some(n),
-        _ => None,
-    };
-    Ok(Ended { code, is_done: matches!(end, End::Done), scale })
+    Ok(Ended { code, is_done: matches!(end, End::Done | End::Over) })
 }
 
 fn check(script: &Path) -> Result<()> {
@@ -93,19 +88,25 @@ enum End {
     Done,
     /// This process failed.
     Failed(usize),
+    /// It was over when this launcher started: the other machines are through, too.
+    Over,
     /// The user wants it to end.
     Signal(i32),
-    /// The user wants this number of servers.
-    Scale(usize),
 }
 
 /// All processes of the job on this machine.
 struct Processes<'a> {
-    members: Vec<Member<'a>>,
+    members: Vec<Member>,
     starter: Starter<'a>,
     job: &'a Job,
     group: ProcessGroup,
     start: Instant,
+    /// Servers of the job.
+    n_servers: usize,
+    /// Servers that take the place of others.
+    moving: Option<Moving>,
+    /// The ports of those that did; theirs until the job is over.
+    ports: Vec<Ports>,
 }
 
 impl<'a> Processes<'a> {
@@ -113,7 +114,9 @@ impl<'a> Processes<'a> {
         let job = starter.job;
         let group = ProcessGroup::new().map_err(no_keeper)?;
         let members = Vec::new();
-        let mut processes = Self { members, starter, job, group, start: Instant::now() };
+        let (n_servers, start) = (job.n_servers, Instant::now());
+        let (moving, ports) = (None, Vec::new());
+        let mut processes = Self { members, starter, job, group, start, n_servers, moving, ports };
         for process in &job.processes {
             processes.members.push(Member::start(starter, process, &processes.group)?);
         }
@@ -133,9 +136,7 @@ impl<'a> Processes<'a> {
             if let Some(signal) = signals.take() {
                 return Ok(End::Signal(signal));
             }
-            if let Some(n) = self.size_wanted()? {
-                return Ok(End::Scale(n));
-            }
+            self.change_size(console)?;
             let trainers_done = self.are_through(RoleKind::Trainer);
             // A server may fail when its last trainer is gone; then the job is done all the same.
             if trainers_done && !self.job.is_wide {
@@ -162,6 +163,9 @@ impl<'a> Processes<'a> {
                 console
                     .say("the workers of this machine are through; its servers serve the others");
             }
+            if self.was_over() {
+                return Ok(End::Over);
+            }
             self.group.keep().map_err(no_keeper)?;
             for member in &mut self.members {
                 member.restart(self.starter, &self.group)?;
@@ -171,24 +175,51 @@ impl<'a> Processes<'a> {
         }
     }
 
-    /// Another number of servers that the user wants, if this job can have it.
-    fn size_wanted(&self) -> Result<Option<usize>> {
-        let Some(folder) = &self.job.snapshots else { return Ok(None) };
-        let Some(n) = scale::wanted(folder) else { return Ok(None) };
-        match &self.job.fixed_size {
-            _ if n == self.job.n_servers => {
-                scale::answer(folder, &format!("the job has {n} servers"))?;
-                Ok(None)
+    /// Gives the job the number of servers that the user wants, if it can have it; goes on with that.
+    fn change_size(&mut self, console: &mut Console) -> Result<()> {
+        if let Some(moving) = &mut self.moving {
+            match moving.go_on(self.starter, &mut self.members, console)? {
+                Moved::NotYet => return Ok(()),
+                Moved::GivenUp => console.say("the job keeps its servers"),
+                Moved::Done(n) => {
+                    console.say(&format!("the job has {n} servers"));
+                    self.n_servers = n;
+                    self.ports.extend(moving.ports.take());
+                }
             }
-            Some(why) => scale::refuse(folder, why).map(|()| None),
-            None => Ok(Some(n)),
+            self.moving = None;
         }
+        let Some(folder) = &self.job.snapshots else { return Ok(()) };
+        let Some(n) = scale::wanted(folder) else { return Ok(()) };
+        match &self.job.fixed_size {
+            _ if n == self.n_servers => {
+                return scale::answer(folder, &format!("the job has {n} servers"));
+            }
+            Some(why) => return scale::refuse(folder, why),
+            None => {}
+        }
+        console.say(&format!("the job is to have {n} servers: they are started beside the others"));
+        let turn = self.ports.len() + 1;
+        match Moving::start(self.starter, &self.group, folder, n, turn) {
+            Ok(moving) => self.moving = Some(moving),
+            Err(error) => scale::refuse(folder, &error.to_string())?,
+        }
+        Ok(())
+    }
+
+    /// Whether the job was over when this machine came back to it. Its trainers would wait for the servers
+    /// of machines that have ended.
+    fn was_over(&self) -> bool {
+        let mut servers =
+            self.members.iter().filter(|member| member.process.kind == RoleKind::Server).peekable();
+        let is_here = servers.peek().is_some();
+        self.job.is_wide && is_here && servers.all(Member::found_job_over)
     }
 
     /// Whether all of a kind have ended well. Of those that a job can do without one is enough.
     fn are_through(&self, kind: RoleKind) -> bool {
         let those = || self.members.iter().filter(|member| member.process.kind == kind);
-        let is_lost = |m: &Member<'_>| m.has_failed() && m.is_expendable(self.job);
+        let is_lost = |m: &Member| m.has_failed() && m.is_expendable(self.job);
         let any = those().next().is_none() || those().any(Member::is_well);
         any && those().all(|member| member.is_well() || is_lost(member))
     }
@@ -216,12 +247,12 @@ impl<'a> Processes<'a> {
     }
 
     /// Ends all: politely, and after a while not. Returns the names of those that did not end in time.
-    fn end(&mut self, grace: Duration, signals: &Signals) -> Vec<&'a str> {
+    fn end(&mut self, grace: Duration, signals: &Signals) -> Vec<String> {
         self.group.terminate();
         // A user who asks twice means it.
         self.wait(grace, signals);
         let late = self.members.iter().filter(|member| member.is_running());
-        let late = late.map(|member| member.process.name.as_str()).collect();
+        let late = late.map(|member| member.process.name.clone()).collect();
         self.group.kill();
         self.members.iter_mut().for_each(Member::wait);
         late
@@ -250,7 +281,7 @@ impl<'a> Processes<'a> {
 
     fn progress(&self) -> String {
         let running = |kind| {
-            let is_running = |m: &&Member<'_>| m.is_running() && m.process.kind == kind;
+            let is_running = |m: &&Member| m.is_running() && m.process.kind == kind;
             self.members.iter().filter(is_running).count()
         };
         let (servers, workers) = (running(RoleKind::Server), running(RoleKind::Trainer));

@@ -134,3 +134,76 @@ pub(super) fn write(names: &[String], outputs: &[Tensor], n_samples: usize) -> V
     }
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use tensor::mix;
+
+    use super::*;
+    use crate::serve::json;
+    use crate::slot::Slot;
+
+    fn samples() -> Samples {
+        let slot = |name: &str, dtype, dims: &[i64], lod_level| Slot {
+            name: name.to_string(),
+            dtype,
+            dims: dims.to_vec(),
+            lod_level,
+        };
+        Samples::new([slot("ids", DType::I64, &[1], 1), slot("x", DType::F32, &[2], 0)].into())
+    }
+
+    fn column(name: &str, code: u8, form: u8, width: u32, rest: &[u8]) -> Vec<u8> {
+        let mut bytes = (name.len() as u16).to_le_bytes().to_vec();
+        bytes.extend_from_slice(name.as_bytes());
+        bytes.extend_from_slice(&[code, form]);
+        bytes.extend_from_slice(&width.to_le_bytes());
+        bytes.extend_from_slice(rest);
+        bytes
+    }
+
+    fn body() -> Vec<u8> {
+        let words: Vec<u8> = [2u32, 1].iter().flat_map(|n| n.to_le_bytes()).collect();
+        let ids: Vec<u8> = [3i64, 4, 5].iter().flat_map(|id| id.to_le_bytes()).collect();
+        let x: Vec<u8> = [0.5f32; 4].iter().flat_map(|x| x.to_le_bytes()).collect();
+        let head = [&MAGIC[..], &2u32.to_le_bytes(), &2u32.to_le_bytes()].concat();
+        let ids = column("ids", 3, 1, 1, &[words, ids].concat());
+        [head, ids, column("x", 5, 0, 2, &x)].concat()
+    }
+
+    #[test]
+    fn columns_become_samples() {
+        let mut filled = samples();
+        fill(&body(), &mut filled).unwrap();
+        assert_eq!(filled.n_samples().unwrap(), 2);
+        let out = Tensor::new([2, 1], &[0.25f32, 0.75]).unwrap();
+        let bytes = write(&["p".to_string()], &[out], 2);
+        let values: Vec<u8> = [0.25f32, 0.75].iter().flat_map(|x| x.to_le_bytes()).collect();
+        let head = [&MAGIC[..], &2u32.to_le_bytes(), &1u32.to_le_bytes()].concat();
+        assert_eq!(bytes, [head, column("p", 5, 0, 1, &values)].concat());
+    }
+
+    /// Whatever comes is samples or an error, and nothing is allocated because a length says so.
+    #[test]
+    fn damaged_bodies_are_errors() {
+        let raw = body();
+        let text = br#"{"columns": {"ids": [[3, 4], [5]], "x": [[0.5, 1e3], [-1, 2]]}}"#;
+        for seed in 0..20_000u64 {
+            let mut bytes = if seed % 2 == 0 { raw.clone() } else { text.to_vec() };
+            for turn in 0..1 + seed % 4 {
+                let drawn = mix(seed * 7 + turn);
+                let at = (drawn >> 8) as usize % bytes.len();
+                match drawn % 4 {
+                    0 => bytes.truncate(at.max(1)),
+                    1 => bytes[at] = 0xff,
+                    _ => bytes[at] = (drawn >> 40) as u8,
+                }
+            }
+            let mut filled = samples();
+            let _ = match seed % 2 {
+                0 => fill(&bytes, &mut filled),
+                _ => json::fill(&bytes, &mut filled),
+            };
+        }
+    }
+}

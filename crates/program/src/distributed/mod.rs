@@ -4,9 +4,9 @@
 //! Data only. The transpiler writes it, the executor, files and the servers read it; it is not part
 //! of a program's bytes, because a saved model belongs to no job.
 
-mod local;
 mod mode;
 pub mod ops;
+mod origin;
 mod piece;
 pub mod route;
 
@@ -14,8 +14,9 @@ use std::sync::Arc;
 
 use tensor::mix;
 
-pub use local::ENTRY;
 pub use mode::{Applies, BadSwitch, Mode, Split, Switch, Switches};
+pub use ops::ENTRY;
+pub use origin::Origin;
 pub use piece::{Piece, ServerId, VarId};
 
 use crate::attr::Attrs;
@@ -135,6 +136,8 @@ pub struct Distributed {
     pub job: String,
     /// Tells this job from others, in this process: see [`Distributed::hash_job`].
     pub digest: String,
+    /// What its programs were split from.
+    pub origin: Origin,
 }
 
 impl Distributed {
@@ -223,6 +226,7 @@ mod tests {
             by_rows: Vec::new(),
             job: String::new(),
             digest: String::new(),
+            origin: Origin::default(),
         }
     }
 

@@ -2,12 +2,14 @@
 //!
 //! This is the only place that writes these attributes; [`route`](super::route) reads them back.
 
-use super::{Distributed, ENTRY, Spread};
+use super::{Distributed, Spread};
 use crate::block::OpDesc;
 use crate::role;
 
+/// Attribute of a look-up: which rows its table takes in; Fluid's.
+pub const ENTRY: &str = "entry";
 /// What tells a look-up where its table is.
-pub(super) const ADDRESS: [&str; 7] =
+pub(crate) const ADDRESS: [&str; 7] =
     ["epmap", "table_names", "endpoints", "trainer_id", "job", "height_sections", Spread::ATTR];
 
 /// What a `send` op says.

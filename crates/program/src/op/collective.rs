@@ -10,7 +10,7 @@ use super::{Infer, Op, Run, Traits};
 use crate::attr::Attrs;
 use crate::block::OpDesc;
 use crate::error::{Error, Result};
-use crate::trainers::{Asked, Collective, Expected, Members, ReduceOp};
+use crate::trainers::{Asked, Collective, Expected, ReduceOp, TrainerGroup};
 use crate::var::Meta;
 
 pub(super) struct AllReduce(pub(super) Option<ReduceOp>);
@@ -53,7 +53,7 @@ pub fn asked(op: &OpDesc) -> Result<Option<Asked>> {
 }
 
 /// The trainers that an op meets; `None` if it meets nobody.
-pub fn members(op: &OpDesc) -> Result<Option<Members>> {
+pub fn members(op: &OpDesc) -> Result<Option<TrainerGroup>> {
     let place = |name: &'static str| -> Result<usize> {
         let rank = op.attrs.int(name, 0)?;
         usize::try_from(rank).map_err(|_| bad(name, "the number of a trainer", rank))
@@ -66,14 +66,14 @@ pub fn members(op: &OpDesc) -> Result<Option<Members>> {
                 return Err(bad("rank", "the number of a trainer", rank as i64));
             }
             endpoints.insert(rank, op.attrs.str("endpoint", "")?.to_string());
-            Ok(Some(Members { rank, endpoints, mode: "collective" }))
+            Ok(Some(TrainerGroup { rank, endpoints, mode: "collective" }))
         }
         "gen_nccl_id" => {
             let (rank, endpoints) = (place("trainer_id")?, op.attrs.strs("trainers")?.to_vec());
             if rank >= endpoints.len() {
                 return Err(bad("trainer_id", "the number of a trainer", rank as i64));
             }
-            Ok(Some(Members { rank, endpoints, mode: "nccl2" }))
+            Ok(Some(TrainerGroup { rank, endpoints, mode: "nccl2" }))
         }
         _ => Ok(None),
     }

@@ -150,7 +150,7 @@ impl<'a> WireField<'a> {
 
 /// Writes fields one after another.
 #[derive(Debug, Default)]
-pub(crate) struct WireWriter(Vec<u8>);
+pub struct WireWriter(Vec<u8>);
 
 impl WireWriter {
     fn tag(&mut self, number: u32, wire: u32) {
@@ -166,29 +166,31 @@ impl WireWriter {
     }
 
     /// A number; negative ones take ten bytes, as protobuf has it for `int32` too.
-    pub(crate) fn int(&mut self, number: u32, value: i64) {
+    pub fn int(&mut self, number: u32, value: i64) {
         self.tag(number, 0);
         self.raw_varint(value as u64);
     }
 
-    pub(crate) fn bool(&mut self, number: u32, value: bool) {
+    /// A truth value.
+    pub fn bool(&mut self, number: u32, value: bool) {
         self.int(number, i64::from(value));
     }
 
-    pub(crate) fn float(&mut self, number: u32, value: f32) {
+    /// A number of 32 bits.
+    pub fn float(&mut self, number: u32, value: f32) {
         self.tag(number, 5);
         self.0.extend_from_slice(&value.to_le_bytes());
     }
 
     /// A string or a finished message.
-    pub(crate) fn bytes(&mut self, number: u32, value: &[u8]) {
+    pub fn bytes(&mut self, number: u32, value: &[u8]) {
         self.tag(number, 2);
         self.raw_varint(value.len() as u64);
         self.0.extend_from_slice(value);
     }
 
     /// The message, with fields nobody here knows put where their numbers belong.
-    pub(crate) fn finish(mut self, unknown: &[u8]) -> Vec<u8> {
+    pub fn finish(mut self, unknown: &[u8]) -> Vec<u8> {
         if unknown.is_empty() {
             return self.0;
         }

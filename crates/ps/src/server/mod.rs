@@ -35,7 +35,7 @@ mod tests;
 
 pub use apply::Apply;
 pub use memory::ServerMemory;
-pub use repartition::{KeptBytes, ServerShare, repartition};
+pub use repartition::{KeptBytes, ServerShare, StateOfOthers, repartition};
 pub use size::Size;
 pub use store::{CutRecord, OnDisk, Store, TableGrads, Unit, WrittenCut};
 pub use work::{Work, WorkDone};

@@ -23,11 +23,20 @@ pub struct ServerShare {
     pub n_servers: usize,
     /// Whether the state of trainers is kept: there are as many trainers as before.
     pub keeps_trainers: bool,
+    /// How many trainers there are.
+    pub n_trainers: usize,
 }
+
+/// What trainers begin with that take the place of others, made of what those gave.
+pub type StateOfOthers<'a> = &'a dyn Fn(&[Vec<u8>]) -> Vec<u8>;
 
 /// The share of one server in what all old servers kept, which is in the order of their numbers.
 /// What trainer t gave goes to server t modulo the number of servers.
-pub fn repartition(all: &[KeptBytes], share: ServerShare) -> Result<KeptBytes> {
+pub fn repartition(
+    all: &[KeptBytes],
+    share: ServerShare,
+    of_others: StateOfOthers<'_>,
+) -> Result<KeptBytes> {
     let kept =
         all.iter().map(|bytes| CutState::from_bytes(&bytes.state)).collect::<Result<Vec<_>>>()?;
     let first = kept.first().ok_or(Error::Malformed("no server kept anything"))?;
@@ -42,18 +51,22 @@ pub fn repartition(all: &[KeptBytes], share: ServerShare) -> Result<KeptBytes> {
     if !share.keeps_trainers {
         protocol.gone.clear();
     }
-    let is_own = |trainer: TrainerId| {
-        share.keeps_trainers && trainer.0 as usize % share.n_servers.max(1) == share.server
-    };
-    let mut states: Vec<(TrainerId, Chunks)> = Vec::new();
-    for kept in kept {
-        states.extend(kept.states.into_iter().filter(|(trainer, _)| is_own(*trainer)));
-    }
+    let is_own = |trainer: TrainerId| trainer.0 as usize % share.n_servers.max(1) == share.server;
+    let mut states: Vec<(TrainerId, Chunks)> =
+        kept.into_iter().flat_map(|kept| kept.states).collect();
     states.sort_by_key(|(trainer, _)| *trainer);
+    if !share.keeps_trainers {
+        let given: Vec<Vec<u8>> = states.into_iter().map(|(_, state)| state.to_vec()).collect();
+        let state = if given.is_empty() { Vec::new() } else { of_others(&given) };
+        let trainers = (0..share.n_trainers as u32).map(TrainerId);
+        let trainers = trainers.filter(|_| !state.is_empty());
+        states = trainers.map(|trainer| (trainer, Chunks::from(state.clone()))).collect();
+    }
+    states.retain(|(trainer, _)| is_own(*trainer));
     let mut journal = Vec::new();
     for bytes in all {
         for (trainer, given) in entries(&bytes.journal)? {
-            if is_own(trainer) {
+            if share.keeps_trainers && is_own(trainer) {
                 add_entry(&mut journal, trainer, given);
             }
         }
@@ -89,8 +102,9 @@ mod tests {
         for n_servers in 1..5 {
             for trainer in 0..3u32 {
                 let server = trainer as usize % n_servers;
-                let share = ServerShare { server, n_servers, keeps_trainers: true };
-                let own = repartition(&all, share).unwrap();
+                let n_trainers = 3;
+                let share = ServerShare { server, n_servers, keeps_trainers: true, n_trainers };
+                let own = repartition(&all, share, &|_| Vec::new()).unwrap();
                 let kept = CutState::from_bytes(&own.state).unwrap();
                 assert_eq!((kept.protocol.applied, kept.protocol.gone.len()), (9, 1));
                 let given = Chunks::from(vec![trainer as u8; 2]);
@@ -99,20 +113,25 @@ mod tests {
                 assert_eq!(journal, [5, trainer as u8, 6, trainer as u8]);
             }
         }
-        let share = ServerShare { server: 0, n_servers: 2, keeps_trainers: false };
-        let own = repartition(&all, share).unwrap();
+        let share = ServerShare { server: 0, n_servers: 2, keeps_trainers: false, n_trainers: 4 };
+        let own = repartition(&all, share, &|given| given.concat()).unwrap();
         let kept = CutState::from_bytes(&own.state).unwrap();
-        assert_eq!((kept.states.len(), own.journal.len(), kept.protocol.applied), (0, 0, 9));
+        let state = || Chunks::from(vec![0, 0, 1, 1, 2, 2]);
+        assert_eq!(kept.states, [(TrainerId(0), state()), (TrainerId(2), state())]);
+        assert_eq!((own.journal.len(), kept.protocol.applied), (0, 9));
         assert!(kept.protocol.gone.is_empty());
+        let own = repartition(&all, share, &|_| Vec::new()).unwrap();
+        assert!(CutState::from_bytes(&own.state).unwrap().states.is_empty());
     }
 
     #[test]
     fn what_is_no_state_is_refused() {
-        let share = ServerShare { server: 0, n_servers: 1, keeps_trainers: true };
-        assert!(repartition(&[], share).is_err());
-        assert!(repartition(&[KeptBytes::default()], share).is_err());
+        let share = ServerShare { server: 0, n_servers: 1, keeps_trainers: true, n_trainers: 3 };
+        let repartition = |all: &[KeptBytes]| super::repartition(all, share, &|_| Vec::new());
+        assert!(repartition(&[]).is_err());
+        assert!(repartition(&[KeptBytes::default()]).is_err());
         let mut all = all();
         all[1].journal.pop();
-        assert!(repartition(&all, share).is_err());
+        assert!(repartition(&all).is_err());
     }
 }

@@ -18,6 +18,7 @@ use super::work::OfCuts;
 use super::{Action, Asker, CutRecord, OnDisk, Purpose, Server, ServerConfig, Store, Task};
 use crate::chunks::Chunks;
 use crate::ids::{ConnId, Millis, TrainerId};
+use crate::lines::JOB_OVER;
 use crate::message::{Pong, Recall, Recalled, VarInfo};
 use crate::recovery::{Term, TermState};
 use crate::refusal::Refusal;
@@ -343,9 +344,7 @@ impl Server {
         if let Some(cut) = self.terms.over.filter(|_| is_waiting) {
             if waited >= THROUGH_MS.min(self.config.recover_ms) && !self.terms.is_over {
                 self.terms.is_over = true;
-                self.inform(format!(
-                    "the job is over: all trainers were through at cut {cut}, and none has come for {waited} ms"
-                ));
+                self.inform(format!("{JOB_OVER} at cut {cut}, and none has come for {waited} ms"));
             }
             return;
         }

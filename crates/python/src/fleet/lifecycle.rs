@@ -25,6 +25,7 @@ use crate::cluster::{cluster, raised_in_wait, tell};
 use crate::error::from_fleet;
 use crate::fit;
 use crate::framework::program::PyProgram;
+use crate::quality::PyScoredSamples;
 use crate::signals::{Raised, signalled, taken};
 use crate::tensor::PyScope;
 use crate::transpile::{dispatched, read_config};
@@ -233,6 +234,13 @@ impl PyFleet {
         how: &str,
     ) -> PyResult<Vec<f64>> {
         self.wait(py, |fleet| fleet.all_reduce_worker(&numbers, how))
+    }
+
+    /// The samples of all trainers, in the order of their ranks.
+    fn global_samples(&self, py: Python<'_>, own: &PyScoredSamples) -> PyResult<PyScoredSamples> {
+        let own = own.0.lock().even_if_poisoned().clone();
+        let all = self.wait(py, |fleet| fleet.global_samples(&own))?;
+        Ok(PyScoredSamples(Mutex::new(all)))
     }
 
     /// The area under the ROC curve over the samples of all trainers, and how many there are; of

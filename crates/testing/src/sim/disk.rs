@@ -19,6 +19,8 @@ pub struct File {
     pub journal: Vec<u8>,
     /// Whether its checksum is right.
     is_whole: bool,
+    /// It is listed, but cannot be loaded.
+    is_damaged: bool,
 }
 
 /// Something that was begun, and is not durable yet.
@@ -37,6 +39,12 @@ pub struct Disk {
     under_way: Vec<Write>,
     /// What is begun is durable at once: for servers that are driven by sockets.
     pub is_prompt: bool,
+    /// How many cuts it keeps before the one that all servers have kept.
+    pub n_older: usize,
+    /// Cuts that were written so far.
+    n_cuts: u64,
+    /// A planted bug: if a cut cannot be loaded, the one before is.
+    pub loads_another: bool,
     /// A planted bug: torn files are not noticed.
     pub trusts_all: bool,
     /// A planted bug: what was written last is said to be durable and is not.
@@ -44,6 +52,45 @@ pub struct Disk {
 }
 
 impl Disk {
+    /// The disk of a server that goes on from a cut of others.
+    pub fn from_others(record: CutRecord, ledger: Ledger) -> Self {
+        let (cut, term, journal) = (record.cut, record.term, record.journal.to_vec());
+        let file = File { record, ledger, journal, is_whole: true, is_damaged: false };
+        Self { files: BTreeMap::from([(cut, file)]), term, ..Self::default() }
+    }
+
+    /// Cuts that were written so far.
+    pub fn n_cuts(&self) -> u64 {
+        self.n_cuts
+    }
+
+    /// Whether a cut is being written.
+    pub fn writes_cut(&self) -> bool {
+        self.under_way.iter().any(|write| matches!(write, Write::Cut(_)))
+    }
+
+    /// The newest cut cannot be loaded any more, unless there are too few.
+    pub fn damage_newest(&mut self) -> bool {
+        if self.whole().count() < 3 || self.files.values().any(|file| file.is_damaged) {
+            return false;
+        }
+        let newest = self.files.values_mut().rev().find(|file| file.is_whole);
+        newest.map(|file| file.is_damaged = true).is_some()
+    }
+
+    /// The file of a cut, to go back to it. One that is damaged is put aside.
+    pub fn load(&mut self, cut: u64) -> Option<File> {
+        let file = self.file(cut)?.clone();
+        if !file.is_damaged {
+            return Some(file);
+        }
+        if self.loads_another {
+            return self.whole().rev().find(|(at, _)| **at < cut).map(|(_, file)| file.clone());
+        }
+        self.files.entry(cut).and_modify(|file| file.is_whole = false);
+        None
+    }
+
     /// What a process that starts finds.
     pub fn on_disk(&self) -> OnDisk {
         let cuts = self.whole().map(|(&cut, _)| cut).collect();
@@ -84,9 +131,10 @@ impl Disk {
         let before = self.files.range(..record.cut).next_back();
         let mut journal = before.map_or_else(Vec::new, |(_, file)| file.journal.clone());
         journal.extend_from_slice(&record.journal.to_vec());
-        let old = self.files.range(..record.complete).map(|(&cut, _)| Write::Delete(cut));
-        let old: Vec<Write> = old.collect();
-        self.under_way.push(Write::Cut(Box::new(File { record, ledger, journal, is_whole: true })));
+        let old = self.files.range(..record.complete).rev().skip(self.n_older);
+        let old: Vec<Write> = old.map(|(&cut, _)| Write::Delete(cut)).collect();
+        let file = File { record, ledger, journal, is_whole: true, is_damaged: false };
+        self.under_way.push(Write::Cut(Box::new(file)));
         self.under_way.extend(old);
         self.settle_if(self.is_prompt);
     }
@@ -119,7 +167,10 @@ impl Disk {
 
     fn apply(&mut self, write: Write) {
         match write {
-            Write::Cut(file) => drop(self.files.insert(file.record.cut, *file)),
+            Write::Cut(file) => {
+                self.n_cuts += 1;
+                self.files.insert(file.record.cut, *file);
+            }
             Write::Delete(cut) => drop(self.files.remove(&cut)),
             Write::Term(term) => self.term = term,
         }

@@ -10,7 +10,7 @@ use ps::recovery::{Next, Term, common, next};
 
 use super::seen::{Seen, number};
 use super::survival::Bug;
-use super::trainer::{Outcome, Trainer};
+use super::trainer::{Line, Outcome, Trainer};
 use super::{Plan, Rng};
 use ps::server::Apply;
 
@@ -38,6 +38,8 @@ pub struct GoingBack {
     /// Whether the last step's results were taken.
     has_seen: bool,
     wants_cut: bool,
+    /// Of each server: how often it has wanted a cut, as far as the lead was told.
+    told: Vec<u64>,
     has_left: bool,
     /// What was wrong with what it computed again.
     wrong: Option<String>,
@@ -87,6 +89,7 @@ impl GoingBack {
             journaled: 0,
             has_seen: true,
             wants_cut: false,
+            told: Vec::new(),
             has_left: false,
             wrong: None,
             recollection: Recollection::default(),
@@ -170,6 +173,13 @@ impl Trainer {
         }
     }
 
+    /// Begins to talk to servers that it has not talked to.
+    pub(super) fn greet_anew(&mut self) {
+        if self.back.is_some() {
+            self.greet(Term::default());
+        }
+    }
+
     /// Restarts all conversations.
     fn greet(&mut self, term: Term) {
         back(&mut self.back).phase = Phase::Joining(term);
@@ -217,8 +227,8 @@ impl Trainer {
                     self.ask_back(now, base);
                     return false;
                 };
-                if let Err(why) = self.restore(base, &given) {
-                    self.end(now, Outcome::Stranded(why));
+                if let Err(outcome) = self.restore(base, &given) {
+                    self.end(now, outcome);
                 }
             }
             Some(other) => self.end(now, Outcome::Stranded(format!("{other:?}"))),
@@ -227,7 +237,7 @@ impl Trainer {
     }
 
     /// Is again what it was at a cut.
-    fn restore(&mut self, base: u64, given: &Given) -> Result<(), String> {
+    fn restore(&mut self, base: u64, given: &Given) -> Result<(), Outcome> {
         let (mut state, mut journal) = (given.state.as_slice(), given.journal.as_slice());
         (self.at, self.memory) = match state.is_empty() {
             true => (0, 0),
@@ -239,16 +249,18 @@ impl Trainer {
         }
         let (at, back) = (self.at, back(&mut self.back));
         if steps.len() != at {
-            return Err(format!("a journal of {} steps for {at}", steps.len()));
+            let why = format!("a journal of {} steps for {at}", steps.len());
+            return Err(Outcome::Stranded(why));
         }
         if self.steps.is_empty() {
             self.steps = steps;
         } else if self.steps.get(..at) != Some(&steps) {
-            return Err(format!("the journal of {at} steps is not what the script was told"));
+            let why = format!("the journal of {at} steps is not what the script was told");
+            return Err(Outcome::Stranded(why));
         } else {
             back.n_back += 1;
             if at < back.redo_from {
-                return Err(format!("the inputs of step {at} were forgotten"));
+                return Err(Outcome::TooFarBack);
             }
             if back.bug == Some(Bug::RedoSkipped) {
                 self.at = self.steps.len();
@@ -258,6 +270,7 @@ impl Trainer {
         (back.handled, back.complete, back.journaled) = (base, base, at);
         (back.redo_from, back.cuts) = (at, BTreeMap::from([(base, at)]));
         (back.has_seen, back.wants_cut, back.has_left) = (true, false, false);
+        back.told.clear();
         Ok(())
     }
 
@@ -266,6 +279,7 @@ impl Trainer {
         let is_settled = self.lines.iter().all(|line| line.link.is_settled());
         let is_over = self.at == self.script.len();
         self.learn_complete();
+        self.pass_wishes_on(now);
         let next_cut = self.lines[0].link.notice().next_cut;
         let round = self.lines.iter().map(|line| line.link.round()).min().unwrap_or(0);
         let back = back(&mut self.back);
@@ -291,6 +305,20 @@ impl Trainer {
                 true
             }
         }
+    }
+
+    /// Tells the lead that another server wants a cut.
+    fn pass_wishes_on(&mut self, now: Millis) {
+        let requests = |line: &Line| line.link.notice().cut_requests;
+        let wishes: Vec<u64> = self.lines.iter().map(requests).collect();
+        let back = back(&mut self.back);
+        let told = |server: usize| back.told.get(server).copied().unwrap_or(0);
+        let is_new = wishes.iter().enumerate().any(|(server, &wishes)| wishes > told(server));
+        if !is_new || back.has_left || back.bug == Some(Bug::WishNotPassedOn) {
+            return;
+        }
+        back.told = wishes;
+        let _ = self.lines[0].link.ask(now, WantCut);
     }
 
     /// What all servers have kept needs no inputs any more.

@@ -158,6 +158,11 @@ impl Book {
         }
     }
 
+    /// Whether a cut is marked or being written.
+    pub fn makes_cut(&self) -> bool {
+        self.marked.lock().expect("nobody failed").is_some() || self.disk().writes_cut()
+    }
+
     /// What it has on disk.
     pub fn disk(&self) -> MutexGuard<'_, Disk> {
         self.disk.lock().expect("nobody failed while writing")
@@ -257,8 +262,7 @@ impl Store for Book {
 
     fn roll_back(&self, cut: u64, term: u64) -> Result<Vec<u8>, Refusal> {
         let mut disk = self.disk();
-        let file = disk.file(cut).cloned();
-        let file = file.ok_or_else(|| Refusal::Failed(format!("no cut {cut}")))?;
+        let file = disk.load(cut).ok_or_else(|| Refusal::Failed(format!("no cut {cut}")))?;
         disk.begin_rollback(cut, term);
         *self.marked.lock().expect("nobody failed") = None;
         *self.ledger() = file.ledger;

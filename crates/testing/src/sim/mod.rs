@@ -5,6 +5,8 @@ mod disk;
 mod going_back;
 mod ledger;
 mod network;
+mod orders;
+mod planned;
 mod processes;
 mod rng;
 mod seen;
@@ -15,14 +17,19 @@ use std::collections::BTreeMap;
 
 use ps::frame::{self, FRAME_BYTES_MAX, Frame};
 use ps::message::{Reply, Request};
-use ps::server::{Action, Apply, End, Server, ServerConfig, Work, WorkDone};
+use ps::server::{Action, Apply, End, Server, Work, WorkDone};
 use ps::{ConnId, Millis, Refusal};
+
+use self::orders::{Asked, Resizing};
 
 pub use disk::Disk;
 pub use ledger::{Applied, Book, GRAD, Ledger, SHARED, SHARED_VAR, TABLE, grad, own, vars};
 pub use rng::Rng;
 pub use seen::Seen;
-pub use survival::{Bug, Death, Moment, Partition, Pause, Survival, Who, surviving_plan};
+pub use survival::{
+    Bug, Damage, Death, Moment, Partition, Pause, Resize, Survival, Who, Wish, surviving_plan,
+    wishing_plan,
+};
 pub use trainer::{Outcome, Step, Trainer, tag};
 
 /// How many there are.
@@ -131,6 +138,14 @@ pub struct Survived {
     pub redone: u64,
     /// Cuts that the servers have on disk.
     pub cuts: u64,
+    /// Servers that ended when they were asked to, with a cut.
+    pub wishes: u64,
+    /// Those that had waited for one too long.
+    pub unmet: u64,
+    /// Cuts that were damaged.
+    pub damaged: u64,
+    /// Changes of the number of servers.
+    pub resized: u64,
 }
 
 #[derive(Debug)]
@@ -148,6 +163,10 @@ enum Event {
     Die(Death),
     StartServer(usize),
     Pause(Who, u64),
+    Wish(Wish),
+    Damage(Damage),
+    Resize,
+    Follow(u32),
     Work(Task),
     Done(Task<WorkDone>),
 }
@@ -195,6 +214,11 @@ struct World {
     /// Events that happened.
     n_happened: u64,
     survived: Survived,
+    /// Old servers end, because others take their place.
+    resizing: Option<Resizing>,
+    /// How often the servers were replaced, and how often each trainer has turned to others.
+    n_resizes: u64,
+    follows: Vec<u64>,
 }
 
 /// Where a server runs.
@@ -205,61 +229,8 @@ struct Machine {
     process: u64,
     book: Book,
     stalled_until: u64,
-}
-
-impl Plan {
-    /// This job on a perfect network, without deaths.
-    pub fn undisturbed(&self) -> Plan {
-        let survival = self.survival.as_ref().map(|_| Survival {
-            cut_every_ms: DEADLINE_MS,
-            disk_ms_max: 1,
-            ..Survival::default()
-        });
-        Plan { faults: Faults::default(), kill: None, survival, ..self.clone() }
-    }
-
-    fn config(&self, server: usize) -> ServerConfig {
-        let config = ServerConfig {
-            job: "sim".to_string(),
-            n_trainers: self.size.trainers,
-            apply: self.apply,
-            lease_ms: LEASE_MS,
-            grace_ms: GRACE_MS,
-            ..ServerConfig::default()
-        };
-        match &self.survival {
-            None => config,
-            Some(survival) => ServerConfig {
-                recovers: true,
-                is_lead: server == 0,
-                cut_every_ms: survival.cut_every_ms,
-                ready_ms: survival.ready_ms,
-                piece_bytes: going_back::PIECE_BYTES,
-                recover_ms: DEADLINE_MS,
-                ..config
-            },
-        }
-    }
-
-    /// From when on nothing goes wrong any more.
-    fn calm_ms(&self) -> u64 {
-        self.survival.as_ref().map_or(0, |survival| survival.calm_ms)
-    }
-
-    /// Runs the job. Panics if it hangs.
-    pub fn run(&self) -> Report {
-        let mut world = World::new(self.clone());
-        while !world.is_over() {
-            world.die_by_number();
-            let ((at, _), event) = world.events.pop_first().expect("clocks tick");
-            world.now = at;
-            let is_late = at >= DEADLINE_MS + self.calm_ms();
-            assert!(!is_late, "the job hangs: SEED={}, {}", self.seed, world.state());
-            world.n_happened += 1;
-            world.happen(event);
-        }
-        world.report()
-    }
+    /// It was asked to end.
+    asked: Option<Asked>,
 }
 
 impl World {
@@ -279,6 +250,9 @@ impl World {
             log: Vec::new(),
             n_happened: 0,
             survived: Survived::default(),
+            resizing: None,
+            n_resizes: 0,
+            follows: vec![0; n_trainers as usize],
             plan,
         };
         for server in 0..world.servers.len() {
@@ -356,8 +330,10 @@ impl World {
             }
             Event::TrainerSeesEnd(conn) => self.trainer_sees_end(conn),
             Event::Connect(trainer, server) => self.connect(trainer, server),
+            Event::TickServer(server) if server >= self.servers.len() => {}
             Event::TickServer(server) => {
                 self.tell(server, |server, now| server.tick(now));
+                self.look_after(server);
                 self.later(SERVER_TICK_MS, 5, Event::TickServer(server));
             }
             Event::TickTrainer(trainer) => self.tick_trainer(trainer),
@@ -369,15 +345,19 @@ impl World {
             Event::Die(death) => self.die(death),
             Event::StartServer(server) => self.start_server(server),
             Event::Pause(who, ms) => self.pause(who, ms),
+            Event::Wish(wish) => self.wish(wish),
+            Event::Damage(damage) => self.damage(damage),
+            Event::Resize => self.resize(),
+            Event::Follow(trainer) => self.follow(trainer),
             Event::Work(Task { server, process, of_cuts, what }) => {
-                if self.servers[server].is_process(process) {
+                if self.is_process(server, process) {
                     let what = what.run(&self.servers[server].book);
                     let ms = self.work_ms_max(of_cuts);
                     self.later(0, ms, Event::Done(Task { server, process, of_cuts, what }));
                 }
             }
             Event::Done(Task { server, process, of_cuts, what }) => {
-                if self.servers[server].is_process(process) {
+                if self.is_process(server, process) {
                     self.done(server, of_cuts, what);
                 }
             }
@@ -386,7 +366,7 @@ impl World {
 
     /// When a process that stands still takes notice of this.
     fn stalled(&self, event: &Event) -> Option<u64> {
-        let server = |server: usize| self.servers[server].stalled_until;
+        let server = |server: usize| self.servers.get(server).map_or(0, |it| it.stalled_until);
         let trainer = |trainer: u32| self.paused_until[trainer as usize];
         let until = match event {
             Event::ToServer(conn, _) | Event::ServerSeesEnd(conn) => {
@@ -407,8 +387,14 @@ impl World {
     /// Feeds an event to a server, if there is a process.
     fn tell(&mut self, server: usize, event: impl FnOnce(&mut Server, Millis) -> Vec<Action>) {
         let now = Millis(self.now);
-        let actions = self.servers[server].server.as_mut().map(|server| event(server, now));
+        let machine = self.servers.get_mut(server).and_then(|machine| machine.server.as_mut());
+        let actions = machine.map(|server| event(server, now));
         self.act(server, actions.unwrap_or_default());
+    }
+
+    /// Whether this process of a server runs.
+    fn is_process(&self, server: usize, process: u64) -> bool {
+        self.servers.get(server).is_some_and(|machine| machine.is_process(process))
     }
 
     /// The longest that work waits for a thread, or takes.
@@ -469,7 +455,7 @@ impl World {
             .unwrap_or_else(|error| panic!("{error}, SEED={}", self.plan.seed));
         let now = Millis(self.now);
         let Some(trainer) = self.trainers[id as usize].as_mut() else { return };
-        let line = &mut trainer.lines[server];
+        let Some(line) = trainer.lines.get_mut(server) else { return };
         if line.conn == Some(conn) {
             line.link.received(now, number, reply);
             self.go_on(id);
@@ -498,10 +484,15 @@ impl World {
         let idle: Vec<usize> = if old.is_empty() { Vec::new() } else { idle.collect() };
         // The server has not noticed yet that the earlier process is dead: the launcher starts this
         // one again.
-        let duplicate = |outcome: &Outcome| {
-            matches!(outcome, Outcome::Refused(Refusal::DuplicateTrainer { .. }))
+        let may_forget =
+            self.plan.survival.as_ref().is_some_and(|survival| !survival.damages.is_empty());
+        let can_go_on = |outcome: &Outcome| match outcome {
+            Outcome::Refused(Refusal::DuplicateTrainer { .. }) => true,
+            // It ends with an error, and the launcher starts it again.
+            Outcome::TooFarBack => may_forget,
+            _ => false,
         };
-        let again = trainer.outcome.as_ref().is_some_and(|(outcome, _)| duplicate(outcome));
+        let again = trainer.outcome.as_ref().is_some_and(|(outcome, _)| can_go_on(outcome));
         for (conn, bytes) in out {
             self.send(conn, 0, bytes);
         }
@@ -520,7 +511,7 @@ impl World {
     fn trainer_sees_end(&mut self, conn: ConnId) {
         let Some(&Conn { trainer: Some(id), server, .. }) = self.conns.get(&conn) else { return };
         let Some(trainer) = self.trainers[id as usize].as_mut() else { return };
-        let line = &mut trainer.lines[server];
+        let Some(line) = trainer.lines.get_mut(server) else { return };
         if line.conn == Some(conn) {
             line.conn = None;
             line.link.closed();

@@ -6,13 +6,13 @@ use ps::{ConnId, Millis};
 use super::going_back::GoingBack;
 use super::ledger::{Book, Ledger, vars};
 use super::survival::{Bug, Death, Moment, Pause, Who};
-use super::{Conn, Event, Kill, Machine, Plan, TRAINER_TICK_MS, Trainer, World};
+use super::{Conn, Event, Kill, Machine, Plan, Size, TRAINER_TICK_MS, Trainer, World};
 
 impl Machine {
     /// A machine on which nothing runs yet.
     pub(super) fn new(plan: &Plan) -> Self {
         let book = Book::new(plan.size.trainers);
-        Self { server: None, process: 0, book, stalled_until: 0 }
+        Self { server: None, process: 0, book, stalled_until: 0, asked: None }
     }
 
     pub(super) fn is_process(&self, process: u64) -> bool {
@@ -54,6 +54,7 @@ impl World {
         for Pause { who, at_ms, for_ms } in survival.pauses {
             self.at(at_ms, Event::Pause(who, for_ms));
         }
+        self.plan_orders();
     }
 
     /// Lets those die whose moment is the next event.
@@ -67,10 +68,10 @@ impl World {
     /// Whether there is a process that has not ended.
     pub(super) fn can_die(&self, who: Who) -> bool {
         match who {
-            Who::Server(server) => {
-                let machine = &self.servers[server];
-                machine.server.is_some() && machine.end().is_none()
-            }
+            Who::Server(server) => self
+                .servers
+                .get(server)
+                .is_some_and(|machine| machine.server.is_some() && machine.end().is_none()),
             Who::Trainer(id) => {
                 let trainer = self.trainers[id as usize].as_ref();
                 trainer.is_some_and(|trainer| trainer.outcome.is_none())
@@ -98,29 +99,35 @@ impl World {
             }
             Who::Server(server) => {
                 let torn = self.plan.survival.as_ref().map_or(0, |it| it.torn_per_mille);
-                let machine = &mut self.servers[server];
-                machine.server = None;
-                machine.stalled_until = 0;
-                machine.book.disk().crash(&mut self.rng, torn);
-                let of_it = |(_, conn): &(&ConnId, &mut Conn)| conn.server == server;
-                let mut conns = Vec::new();
-                for (&id, conn) in self.conns.iter_mut().filter(of_it) {
-                    if conn.server_knows {
-                        (conn.server_knows, conn.is_open) = (false, false);
-                        conns.push(id);
-                    }
-                }
-                let delay = self.plan.faults.delay_ms_max;
-                conns
-                    .into_iter()
-                    .for_each(|conn| self.later(1, delay, Event::TrainerSeesEnd(conn)));
-                self.later(back_ms, 1, Event::StartServer(server));
+                self.stop_server(server, torn);
+                self.start_server_after(server, back_ms);
             }
         }
     }
 
+    /// The process of a server is no more; so many of a thousand writes that are under way are damaged.
+    pub(super) fn stop_server(&mut self, server: usize, torn_per_mille: u64) {
+        let machine = &mut self.servers[server];
+        (machine.server, machine.asked) = (None, None);
+        machine.stalled_until = 0;
+        machine.book.disk().crash(&mut self.rng, torn_per_mille);
+        let of_it = |(_, conn): &(&ConnId, &mut Conn)| conn.server == server;
+        let mut conns = Vec::new();
+        for (&id, conn) in self.conns.iter_mut().filter(of_it) {
+            if conn.server_knows {
+                (conn.server_knows, conn.is_open) = (false, false);
+                conns.push(id);
+            }
+        }
+        let delay = self.plan.faults.delay_ms_max;
+        conns.into_iter().for_each(|conn| self.later(1, delay, Event::TrainerSeesEnd(conn)));
+    }
+
     /// A process of a server starts, with the disk of the one before.
     pub(super) fn start_server(&mut self, server: usize) {
+        if self.is_retired(server) {
+            return;
+        }
         let (config, n_trainers) = (self.plan.config(server), self.plan.size.trainers);
         let machine = &mut self.servers[server];
         let disk = std::mem::take(&mut *machine.book.disk());
@@ -133,13 +140,16 @@ impl World {
         disk.commit();
         disk.trusts_all = bug == Some(Bug::TornUnnoticed);
         disk.is_lazy = bug == Some(Bug::DurableTooEarly);
+        disk.loads_another = bug == Some(Bug::LoadsAnother);
+        disk.n_older = self.plan.survival.as_ref().map_or(0, |survival| survival.n_older);
     }
 
     pub(super) fn pause(&mut self, who: Who, ms: u64) {
         let until = self.now + ms;
         match who {
             Who::Server(server) => {
-                let stalled_until = &mut self.servers[server].stalled_until;
+                let Some(machine) = self.servers.get_mut(server) else { return };
+                let stalled_until = &mut machine.stalled_until;
                 *stalled_until = until.max(*stalled_until);
                 // The first thing it sees when it wakes is the clock.
                 self.at(until, Event::TickServer(server));
@@ -180,7 +190,10 @@ impl World {
         self.n_processes += 1;
         let script = self.plan.scripts[id as usize].clone();
         let incarnation = self.n_processes * 1000 + u64::from(id);
-        let mut trainer = Trainer::new(id, incarnation, self.plan.size, script);
+        let size = Size { servers: self.servers.len(), ..self.plan.size };
+        let mut trainer = Trainer::new(id, incarnation, size, script);
+        trainer.is_uniform = self.plan.survival.as_ref().is_some_and(|it| it.is_uniform);
+        self.follows[id as usize] = self.n_resizes;
         trainer.back = GoingBack::new(&self.plan, incarnation);
         self.trainers[id as usize] = Some(trainer);
         for server in 0..self.servers.len() {
@@ -191,9 +204,13 @@ impl World {
 
     pub(super) fn connect(&mut self, id: u32, server: usize) {
         let Some(trainer) = self.trainers[id as usize].as_mut() else { return };
-        let line = &mut trainer.lines[server];
+        let Some(line) = trainer.lines.get(server) else { return };
         if trainer.outcome.is_some() || line.conn.is_some() {
             return;
+        }
+        // Its servers are no more, and it does not know the others yet.
+        if self.follows[id as usize] != self.n_resizes {
+            return self.later(50, 50, Event::Connect(id, server));
         }
         let is_cut = (0..2).any(|direction| self.cut_until(id, server, direction).is_some());
         if is_cut || self.servers[server].server.is_none() {

@@ -60,6 +60,40 @@ pub struct Partition {
     pub for_ms: u64,
 }
 
+/// A server is asked to end. It wants a cut first, and ends when it has kept one; then another process of it
+/// starts.
+#[derive(Clone, Copy, Debug)]
+pub struct Wish {
+    /// The server.
+    pub server: usize,
+    /// When it is asked.
+    pub at_ms: u64,
+    /// The next process starts so much after its end.
+    pub back_ms: u64,
+}
+
+/// A server dies, and its newest cut is damaged, which shows when it is loaded.
+#[derive(Clone, Copy, Debug)]
+pub struct Damage {
+    /// The server.
+    pub server: usize,
+    /// When.
+    pub at_ms: u64,
+    /// The next process starts so much later.
+    pub back_ms: u64,
+}
+
+/// The job gets another number of servers.
+#[derive(Clone, Copy, Debug)]
+pub struct Resize {
+    /// When the old servers are asked to end.
+    pub at_ms: u64,
+    /// So many take their place.
+    pub servers: usize,
+    /// The longest that a new one takes to load what it needs.
+    pub load_ms: u64,
+}
+
 /// A mistake, to see that it is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bug {
@@ -71,6 +105,12 @@ pub enum Bug {
     RedoSkipped,
     /// A trainer forgets its inputs when it took part in a cut, not when all servers have kept it.
     ForgetsTooEarly,
+    /// A trainer does not tell the lead that another server wants a cut.
+    WishNotPassedOn,
+    /// A server that cannot load a cut loads the one before, and tells nobody.
+    LoadsAnother,
+    /// Servers that take the place of others go on from the newest cut of each, not from one that all have.
+    ResizesFromNewest,
 }
 
 /// How a job survives, and what.
@@ -90,6 +130,18 @@ pub struct Survival {
     pub pauses: Vec<Pause>,
     /// Which ways are cut.
     pub partitions: Vec<Partition>,
+    /// Which servers are asked to end.
+    pub wishes: Vec<Wish>,
+    /// Whose newest cut is damaged.
+    pub damages: Vec<Damage>,
+    /// How many cuts a disk has before the one that all servers have kept.
+    pub n_older: usize,
+    /// For so long a server that was asked to end waits for a cut.
+    pub end_ms: u64,
+    /// Another number of servers.
+    pub resize: Option<Resize>,
+    /// All servers hold the same, so that any number of them does.
+    pub is_uniform: bool,
     /// From then on nothing goes wrong any more.
     pub calm_ms: u64,
     /// The longest that a trainer computes between two steps.
@@ -108,6 +160,12 @@ impl Default for Survival {
             deaths: Vec::new(),
             pauses: Vec::new(),
             partitions: Vec::new(),
+            wishes: Vec::new(),
+            damages: Vec::new(),
+            n_older: 0,
+            end_ms: 20_000,
+            resize: None,
+            is_uniform: false,
             calm_ms: 0,
             pace_ms: 0,
             bug: None,
@@ -174,7 +232,45 @@ fn survival(rng: &mut Rng, size: Size, n_steps: u64, step_ms: u64) -> Survival {
         partitions,
         calm_ms,
         pace_ms,
-        bug: None,
+        ..Survival::default()
+    }
+}
+
+/// What else happens to a job: servers are asked to end, newest cuts are damaged, or the number of servers
+/// changes.
+fn add_orders(rng: &mut Rng, plan: &mut Plan) {
+    let (size, has_rounds) = (plan.size, plan.apply != Apply::AtOnce);
+    let Some(survival) = &mut plan.survival else { return };
+    let calm_ms = survival.calm_ms;
+    let server = |rng: &mut Rng| rng.below(size.servers as u64) as usize;
+    match rng.below(5) {
+        0 | 1 => {
+            let n_more = sometimes(rng, 500, 4);
+            let wish = |_| Wish {
+                server: server(rng),
+                at_ms: rng.below(calm_ms),
+                back_ms: 10 + rng.below_one_of(&[100, 1_000, 8_000]),
+            };
+            survival.wishes = (0..=n_more).map(wish).collect();
+        }
+        2 => {
+            survival.n_older = 4 + rng.below(5) as usize;
+            let damage = |_| Damage {
+                server: server(rng),
+                at_ms: rng.below(calm_ms),
+                back_ms: 10 + rng.below_one_of(&[100, 1_000, 8_000]),
+            };
+            survival.damages = (0..2).map(damage).collect();
+        }
+        3 if has_rounds => {
+            survival.is_uniform = true;
+            survival.resize = Some(Resize {
+                at_ms: rng.below(calm_ms),
+                servers: 1 + rng.below(4) as usize,
+                load_ms: rng.one_of(&[1, 20, 400]),
+            });
+        }
+        _ => {}
     }
 }
 
@@ -235,5 +331,26 @@ pub fn surviving_plan(seed: u64) -> Plan {
     let n_steps = scripts.iter().map(Vec::len).max().unwrap_or(0) as u64;
     let step_ms = 2 + faults.delay_ms_max + faults.work_ms_max;
     let survival = Some(survival(&mut rng, size, n_steps, step_ms));
-    Plan { seed, size, apply, scripts, faults, kill: None, survival }
+    let mut plan = Plan { seed, size, apply, scripts, faults, kill: None, survival };
+    add_orders(&mut rng, &mut plan);
+    plan
+}
+
+/// A job of a seed to which nothing happens, except that a server is asked to end. Cuts are made when
+/// somebody wants one.
+pub fn wishing_plan(seed: u64) -> Plan {
+    let mut plan = surviving_plan(seed);
+    let mut rng = Rng::new(seed ^ 0x3157);
+    plan.faults = Faults { delay_ms_max: rng.one_of(&[1, 5, 30]), ..Faults::default() };
+    let at_ms = 50 + rng.below(200);
+    let server = rng.below(plan.size.servers as u64) as usize;
+    plan.survival = Some(Survival {
+        cut_every_ms: super::DEADLINE_MS,
+        ready_ms: 2_000,
+        end_ms: 5_000,
+        pace_ms: 200,
+        wishes: vec![Wish { server, at_ms, back_ms: 100 }],
+        ..Survival::default()
+    });
+    plan
 }

@@ -42,6 +42,8 @@ pub enum Outcome {
     Refused(Refusal),
     /// A server had forgotten what it served.
     Restarted,
+    /// It does not remember so much: another process of it can go on.
+    TooFarBack,
     /// It cannot go back to where the others are.
     Stranded(String),
 }
@@ -80,6 +82,9 @@ pub struct Trainer {
     /// What the gradients depend on: all that was fetched, where that is the same in every run.
     pub(super) memory: u64,
     n_trainers: u32,
+    incarnation: u64,
+    /// All servers hold the same: what one of them says is enough.
+    pub is_uniform: bool,
     /// The variables that it names, by their numbers.
     vars: Vec<VarInfo>,
 }
@@ -104,14 +109,12 @@ impl Trainer {
         let mut vars = vars(size.trainers);
         let n_vars = vars.len();
         vars.rotate_left(incarnation as usize % n_vars);
-        let line = |_| {
-            let hello = Hello::new("sim", id, incarnation, vars.clone());
-            Line { link: Link::new(hello, LINK), conn: None, old: None, was_up: false }
-        };
-        Self {
+        let mut trainer = Self {
             id,
-            lines: (0..size.servers).map(line).collect(),
+            lines: Vec::new(),
             n_trainers: size.trainers,
+            incarnation,
+            is_uniform: false,
             outcome: None,
             steps: Vec::new(),
             back: None,
@@ -121,7 +124,26 @@ impl Trainer {
             waiting: Vec::new(),
             memory: 0,
             vars,
-        }
+        };
+        trainer.lines = trainer.new_lines(size.servers);
+        trainer
+    }
+
+    /// Conversations with so many servers, which have not begun.
+    fn new_lines(&self, n_servers: usize) -> Vec<Line> {
+        let line = |_| {
+            let hello = Hello::new("sim", self.id, self.incarnation, self.vars.clone());
+            Line { link: Link::new(hello, LINK), conn: None, old: None, was_up: false }
+        };
+        (0..n_servers).map(line).collect()
+    }
+
+    /// Turns to other servers; the connections to the old ones are returned.
+    pub(super) fn follow(&mut self, n_servers: usize) -> Vec<ConnId> {
+        let old = std::mem::take(&mut self.lines);
+        self.lines = self.new_lines(n_servers);
+        self.greet_anew();
+        old.into_iter().flat_map(|line| [line.conn, line.old]).flatten().collect()
     }
 
     /// Whether every server has greeted it.
@@ -207,7 +229,12 @@ impl Trainer {
         }
         // In the order of asking, so that what was seen can be compared between runs.
         let (mut params, mut seen) = (Vec::new(), Seen::default());
+        let mut of_others: Vec<Vec<u32>> = vec![Vec::new(); self.lines.len()];
         for (server, _, reply) in std::mem::take(&mut self.waiting) {
+            let params = match self.is_uniform {
+                true => &mut of_others[server],
+                false => &mut params,
+            };
             match reply {
                 Some(Reply::Values(values)) => values.0.iter().for_each(|value| match &**value {
                     Value::Rows(rows) => {
@@ -220,6 +247,16 @@ impl Trainer {
                 Some(Reply::AllGatherResult(gathered)) => seen.gathered.push(gathered.0),
                 Some(Reply::AllToAllResult(exchanged)) => seen.exchanged.push(exchanged.0.to_vec()),
                 other => panic!("{other:?} answers nothing that was asked"),
+            }
+        }
+        if self.is_uniform {
+            params = of_others.swap_remove(0);
+            // Where servers may be ahead, they may be so by different numbers of rounds.
+            let is_exact = self.back.as_ref().is_some_and(|back| back.feeds_back);
+            if is_exact && of_others.iter().any(|other| *other != params) {
+                let why = format!("servers hold {params:?} and {of_others:?}");
+                self.end(now, Outcome::Stranded(why));
+                return false;
             }
         }
         if !params.is_empty() {
@@ -261,11 +298,13 @@ impl Trainer {
             VarId(at.expect("it greets with all names") as u32)
         };
         let memory = self.back.as_ref().filter(|back| back.feeds_back).map_or(0, |_| self.memory);
+        let is_uniform = self.is_uniform;
         for (server, line) in self.lines.iter_mut().enumerate() {
             let link = &mut line.link;
             let push = |link: &mut Link, step, n| {
                 for k in 0..n {
-                    let grad = ledger::grad_after(tag(id, step, k), server, memory);
+                    let place = if is_uniform { 0 } else { server };
+                    let grad = ledger::grad_after(tag(id, step, k), place, memory);
                     let grads = vec![Grad { var: number("grad"), ..grad }];
                     link.change(now, Push::new(grads));
                 }

@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use program::Program;
 use program::distributed::route::{Route, Servers};
+use program::{OpDesc, Program, role};
 use tensor::{EvenIfPoisoned, Value};
 
 use super::fetched::Fetched;
@@ -140,7 +140,10 @@ pub(crate) fn print<'a>(
     fetch: &[&str],
     feeds: impl Iterator<Item = &'a Feed>,
 ) -> EventPrint {
-    let n_ops: usize = program.blocks().iter().map(|block| block.ops.len()).sum();
+    // Those that talk to servers, or cut and join for them, depend on how many servers there are.
+    let is_own = |op: &&OpDesc| op.role() & (role::RPC | role::DIST) == 0;
+    let ops = program.blocks().iter().flat_map(|block| &block.ops);
+    let n_ops = ops.filter(is_own).filter(|op| !joins_pieces(op)).count();
     let (mut names, mut values) = (digest(n_ops as u64, b"run"), 0);
     names = fetch.iter().fold(names, |sum, name| digest(sum, name.as_bytes()));
     for feed in feeds {
@@ -151,6 +154,19 @@ pub(crate) fn print<'a>(
         names = digest(names, b"fed");
     }
     EventPrint { kind: EventKind::Run, names, values }
+}
+
+/// Whether an op makes a parameter whole that came from servers in pieces.
+fn joins_pieces(op: &OpDesc) -> bool {
+    let (parts, whole) = (op.input_names("X"), op.output_names("Out").first());
+    let is_piece = |part: &String| {
+        whole.is_some_and(|whole| part.strip_prefix(whole.as_str()).is_some_and(is_block))
+    };
+    op.kind == "concat" && !parts.is_empty() && parts.iter().all(is_piece)
+}
+
+fn is_block(suffix: &str) -> bool {
+    suffix.strip_prefix(".block").is_some_and(|number| number.parse::<usize>().is_ok())
 }
 
 /// The names of a run, as a message shows them.

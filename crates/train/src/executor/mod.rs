@@ -278,6 +278,8 @@ impl Executor {
         fetched: &mut Vec<F>,
     ) -> Result<()> {
         self.interrupt.clear();
+        let anew = self.cluster.followed_program(program)?;
+        let program = anew.as_deref().unwrap_or(program);
         let at = self.ready(program, feed, fetch)?;
         let (_, prepared) = &mut self.cache[at];
         let mut watch = step::Watch {

@@ -19,6 +19,8 @@ pub(super) fn to_bytes(report: &Report, dataset: &Dataset) -> Vec<u8> {
         to.u8(u8::from(whole.by_sample));
         to.tensor(&whole.value);
     }
+    to.u8(u8::from(report.auc.is_some()));
+    to.u64(report.auc.unwrap_or(0.0).to_bits());
     let skipped = dataset.skipped();
     to.u64(skipped.n_lines);
     to.u64(skipped.n_files);
@@ -39,6 +41,8 @@ pub(super) fn read(bytes: &[u8], dataset: &mut Dataset) -> Result<Report> {
         let by_sample = from.u8()? != 0;
         report.fetched.push(PassValue { value: from.tensor()?, by_sample });
     }
+    let (has_auc, auc) = (from.u8()? != 0, f64::from_bits(from.u64()?));
+    report.auc = has_auc.then_some(auc);
     let (n_lines, n_files) = (from.u64()?, from.u64()?);
     dataset.set_skipped(Skipped { n_lines, n_files, first: from.str()?.to_string() });
     dataset.settings_mut().n_threads = from.u64()? as usize;

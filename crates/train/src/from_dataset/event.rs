@@ -1,16 +1,16 @@
 //! A pass as one event of a script (see [`crate::recover`]).
 
-use data::Dataset;
+use data::{Dataset, PassFiles};
 use program::Program;
 use tensor::Tensor;
 
-use super::cutting::CutMaker;
+use super::cutting::{CutMaker, Inside};
 use super::resumable::{ResumablePass, Start};
 use super::{Observer, Pass, PassOptions, Report, answer};
 use crate::error::Result;
 use crate::executor::event::talks;
 use crate::executor::{Executor, Options};
-use crate::recover::{EventKind, EventPrint, Repeat, Uses, digest};
+use crate::recover::{EventKind, EventPrint, Left, Repeat, Uses, digest};
 use crate::remote::{Cluster, ScriptEvent};
 use crate::scope::Scope;
 
@@ -24,10 +24,47 @@ pub(super) fn run(
     // Which samples there are is a part of what the event is.
     dataset.wait_loaded()?;
     let cluster = executor.cluster().clone();
-    let (state, report) = (ResumablePass::default(), None);
-    let mut event = PassEvent { executor, pass, dataset, observer, state, report };
-    cluster.do_event(&mut event)?;
-    Ok(event.report.unwrap_or_default())
+    let (state, report, number) = (ResumablePass::default(), None, cluster.n_passes());
+    let mut event = PassEvent { executor, pass, dataset, observer, state, report, number };
+    let done = cluster.do_event(&mut event);
+    let report = event.report.take().unwrap_or_default();
+    // It was for this pass.
+    dataset.leave_out(&[]);
+    done?;
+    if !pass.options.infers {
+        cluster.next_pass();
+    }
+    Ok(report)
+}
+
+/// Notes with each cut of the job what a pass has read.
+struct PassCuts<'a> {
+    cluster: &'a Cluster,
+    number: u64,
+    files: Option<PassFiles>,
+}
+
+impl PassCuts<'_> {
+    /// The pass is over.
+    fn end(&self) {
+        self.cluster.note_pass(self.number, self.files.as_ref().map(PassFiles::all), true);
+    }
+}
+
+impl CutMaker for PassCuts<'_> {
+    fn is_due(&self) -> bool {
+        self.cluster.is_due()
+    }
+
+    fn cut(&self, inside: &mut dyn FnMut() -> Result<Vec<u8>>) -> Result<()> {
+        CutMaker::cut(self.cluster, &mut || {
+            let bytes = inside()?;
+            let positions = Inside::from_bytes(&bytes)?.positions;
+            let read = self.files.as_ref().map(|files| files.read_until(&positions));
+            self.cluster.note_pass(self.number, read, false);
+            Ok(bytes)
+        })
+    }
 }
 
 struct PassEvent<'a> {
@@ -37,6 +74,24 @@ struct PassEvent<'a> {
     observer: &'a mut dyn Observer,
     state: ResumablePass,
     report: Option<Report>,
+    /// Among the passes of the script that train.
+    number: u64,
+}
+
+impl PassEvent<'_> {
+    /// Leaves out what trainers before have read; whether nothing is left.
+    fn leave_out(&mut self, cluster: &Cluster) -> bool {
+        if self.pass.options.infers {
+            return false;
+        }
+        match cluster.left_of_pass(self.number) {
+            Left::Nothing => return true,
+            Left::Rest(_) if self.dataset.kind() == data::DatasetKind::InMemory => {}
+            Left::Rest(read) => self.dataset.leave_out(&read),
+            Left::All | Left::Unknown(_) => {}
+        }
+        false
+    }
 }
 
 impl ScriptEvent for PassEvent<'_> {
@@ -66,12 +121,24 @@ impl ScriptEvent for PassEvent<'_> {
 
     fn perform(&mut self, from: Option<&[u8]>) -> Result<Vec<u8>> {
         let cluster = self.executor.cluster().clone();
-        let cuts = cluster.recovers().then_some(&cluster as &dyn CutMaker);
-        let Self { executor, pass, dataset, observer, state, report } = self;
-        let start = Start { dataset, cuts, inside: from };
-        let ran = state.run(executor, *pass, start, *observer)?;
+        let is_over = cluster.recovers() && self.leave_out(&cluster);
+        let Self { executor, pass, dataset, observer, state, report, number } = self;
+        let (cluster, number, files) = (&cluster, *number, dataset.pass_files());
+        let cuts = cluster.recovers().then_some(PassCuts { cluster, number, files });
+        let ran = match is_over {
+            true => Report::default(),
+            false => {
+                let cuts = cuts.as_ref().map(|cuts| cuts as &dyn CutMaker);
+                let start = Start { dataset, cuts, inside: from };
+                state.run(executor, *pass, start, *observer)?
+            }
+        };
         let report = report.insert(ran);
-        Ok(if cuts.is_some() { answer::to_bytes(report, dataset) } else { Vec::new() })
+        let Some(cuts) = cuts else { return Ok(Vec::new()) };
+        if !pass.options.infers {
+            cuts.end();
+        }
+        Ok(answer::to_bytes(report, dataset))
     }
 
     fn answer(&mut self, answer: &[u8]) -> Result<()> {
@@ -89,6 +156,7 @@ impl ScriptEvent for PassEvent<'_> {
             executor_options: *self.executor.options_mut(),
             dataset: self.dataset.twin(),
             state: std::mem::take(&mut self.state),
+            number: self.number,
         }))
     }
 }
@@ -102,6 +170,7 @@ struct PassAgain {
     /// A copy: the script may change its own meanwhile.
     dataset: Dataset,
     state: ResumablePass,
+    number: u64,
 }
 
 impl Repeat<Cluster> for PassAgain {
@@ -111,9 +180,13 @@ impl Repeat<Cluster> for PassAgain {
         self.state.hush();
         let (program, scope, options) = (&self.program, &self.scope, &self.options);
         let pass = Pass { program, scope, options };
-        let (dataset, cuts) = (&mut self.dataset, Some(world as &dyn CutMaker));
-        let start = Start { dataset, cuts, inside: from };
+        let (number, files) = (self.number, self.dataset.pass_files());
+        let cuts = PassCuts { cluster: world, number, files };
+        let start = Start { dataset: &mut self.dataset, cuts: Some(&cuts), inside: from };
         self.state.run(&mut executor, pass, start, &mut NoObserver)?;
+        if !options.infers {
+            cuts.end();
+        }
         Ok(())
     }
 

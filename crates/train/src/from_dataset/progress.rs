@@ -40,9 +40,12 @@ pub struct Report {
     pub seconds: f64,
     /// How long each thread waited for data, in seconds.
     pub waited: Vec<f64>,
-    /// The fetched values of the whole pass, if the pass only infers
-    /// ([`super::PassOptions::infers`]).
+    /// The fetched values over all samples of the pass. A pass that trains leaves out values with a row for
+    /// each sample, and has none of these at all if it continued where a process had died.
     pub fetched: Vec<PassValue>,
+    /// The area under the ROC curve of the samples of this pass, counted from zero, if the program has an
+    /// `auc` op; of the first of them. Not known if the pass continued where a process had died.
+    pub auc: Option<f64>,
     /// How old parameters were, if gradients are sent in the background.
     pub staleness: Option<Staleness>,
     /// An earlier process of this trainer ran this pass, and its observer was told.

@@ -11,7 +11,7 @@ use super::batches::Batches;
 use super::cutting::{CutMaker, Inside};
 use super::run::PassRun;
 use super::shared::Shared;
-use super::values::SavedCounters;
+use super::values::{CountsBefore, SavedCounters};
 use super::{Observer, Pass, Report};
 use crate::error::Result;
 use crate::executor::Executor;
@@ -23,6 +23,8 @@ pub(super) struct ResumablePass {
     threads: Vec<Batches>,
     /// Where it began; none if the job does not go on after deaths.
     begun: Option<Positions>,
+    /// What had been counted then; none if another process began it.
+    counted: Option<CountsBefore>,
     shared: Shared,
 }
 
@@ -58,10 +60,14 @@ impl ResumablePass {
         }
         // A pass that only looks begins to count at zero, and the training's counts come back.
         let aside = infers.then(|| SavedCounters::put(pass.program, pass.scope));
-        let (shared, start) = (&self.shared, Instant::now());
+        if n_samples == 0 {
+            self.counted = Some(CountsBefore::new(pass.program, pass.scope));
+        }
+        let (shared, counted, start) = (&self.shared, self.counted.as_ref(), Instant::now());
         // What only looks changes nothing: it begins again from its beginning.
         let (recovers, cuts) = (cuts.is_some(), cuts.filter(|_| !infers));
-        let run = PassRun { pass, executor: &*executor, shared, recovers, cuts, inside, start };
+        let run =
+            PassRun { pass, executor: &*executor, shared, recovers, cuts, counted, inside, start };
         let result = run.run(&mut executors, &mut self.threads, observer);
         drop(aside);
         *executor.executors_mut() = executors;

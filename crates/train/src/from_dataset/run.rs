@@ -13,7 +13,7 @@ use super::batches::Batches;
 use super::cutting::{CutMaker, Cutting, Inside};
 use super::shared::Shared;
 use super::together::Together;
-use super::values::Gathered;
+use super::values::{CountsBefore, Gathered};
 use super::worker::{self, Event, Worker};
 use super::{Observer, Pass, Report, TICK};
 use crate::error::{Error, Result};
@@ -29,6 +29,8 @@ pub(super) struct PassRun<'a> {
     pub(super) recovers: bool,
     /// Makes cuts of the job, if any are made meanwhile.
     pub(super) cuts: Option<&'a dyn CutMaker>,
+    /// What had been counted when it began, if that is known.
+    pub(super) counted: Option<&'a CountsBefore>,
     /// Where it begins, if that is known.
     pub(super) inside: Option<Inside>,
     pub(super) start: Instant,
@@ -185,9 +187,17 @@ impl PassRun<'_> {
             Some(error) => Err(error),
             None if was_stopped => Err(Error::PassStopped),
             None => {
-                if let Some(gathered) = gathered {
-                    report.fetched = gathered.finish(self.pass.scope, &self.pass.options.fetch)?;
+                let (scope, fetch) = (self.pass.scope, &self.pass.options.fetch);
+                let before = self.counted.cloned().unwrap_or_default();
+                // Of a training that continued after a death, a part was fetched elsewhere.
+                let is_whole = |all: &Gathered| {
+                    self.pass.options.infers || all.n_samples() == report.n_samples
+                };
+                let whole = gathered.filter(is_whole);
+                if let Some(gathered) = whole {
+                    report.fetched = gathered.finish(scope, fetch, &before)?;
                 }
+                report.auc = self.counted.and_then(|before| before.area(scope));
                 self.with_staleness(report)
             }
         }

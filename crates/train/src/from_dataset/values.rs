@@ -1,5 +1,5 @@
-//! What a pass that only looks has fetched: values of the whole pass, of all threads, and counters
-//! that begin at zero and leave those of the training alone.
+//! What a pass has fetched: values of the whole pass, of all threads. Counters of a pass that only looks
+//! begin at zero and leave those of the training alone.
 
 use program::Program;
 use tensor::{DType, Lod, Tensor, Value};
@@ -81,9 +81,14 @@ struct Item {
 }
 
 impl Gathered {
-    pub(super) fn new(program: &Program, fetch: &[String]) -> Self {
+    pub(super) fn new(program: &Program, fetch: &[String], infers: bool) -> Self {
+        let how = |name: &String| match How::of(program, name) {
+            // A training that prints a value does not want to keep it for every sample.
+            How::Rows if !infers => How::Last,
+            how => how,
+        };
         let item = |name: &String| Item {
-            how: How::of(program, name),
+            how: how(name),
             sum: 0.0,
             n_samples: 0,
             last: Tensor::default(),
@@ -108,10 +113,20 @@ impl Gathered {
         }
     }
 
+    /// Samples that were counted.
+    pub(super) fn n_samples(&self) -> u64 {
+        self.fetched.first().map_or(0, |item| item.n_samples)
+    }
+
     /// The values of the pass.
-    pub(super) fn finish(self, scope: &Scope, fetch: &[String]) -> Result<Vec<PassValue>> {
+    pub(super) fn finish(
+        self,
+        scope: &Scope,
+        fetch: &[String],
+        before: &CountsBefore,
+    ) -> Result<Vec<PassValue>> {
         let items = self.fetched.into_iter().zip(fetch);
-        items.map(|(item, name)| item.finish(scope, name)).collect()
+        items.map(|(item, name)| item.finish(scope, name, before)).collect()
     }
 }
 
@@ -173,12 +188,12 @@ impl Item {
         self.n_samples += other.n_samples;
     }
 
-    fn finish(self, scope: &Scope, name: &str) -> Result<PassValue> {
+    fn finish(self, scope: &Scope, name: &str, before: &CountsBefore) -> Result<PassValue> {
         let by_sample = self.how == How::Rows;
         let value = match &self.how {
             How::Area { positives, negatives } => {
-                let area = Auc::from_scope(scope, positives, negatives)?.area();
-                Tensor::new([1], &[area])?
+                let now = Auc::from_scope(scope, positives, negatives)?;
+                Tensor::new([1], &[before.since(positives, &now).area()])?
             }
             How::Kept => {
                 let held = |value: &Value| value.tensor().cloned();
@@ -212,6 +227,48 @@ impl Item {
             DType::I64 => Tensor::new(shape, &[number as i64])?,
             _ => Tensor::new(shape, &[number as f32])?,
         })
+    }
+}
+
+/// The histograms of an `auc` op.
+#[derive(Clone, Debug)]
+struct AucCounts {
+    positives: String,
+    negatives: String,
+    counts: Option<Auc>,
+}
+
+/// What `auc` ops had counted when a pass began.
+#[derive(Clone, Debug, Default)]
+pub(super) struct CountsBefore(Vec<AucCounts>);
+
+impl CountsBefore {
+    pub(super) fn new(program: &Program, scope: &Scope) -> Self {
+        let ops = program.block(0).ops.iter().filter(|op| op.kind == "auc");
+        let whole = ops.filter(|op| op.attrs.int("slide_steps", 1).is_ok_and(|steps| steps == 0));
+        let counts = |op: &program::OpDesc| {
+            let positives = op.input_names("StatPos").first()?.clone();
+            let negatives = op.input_names("StatNeg").first()?.clone();
+            let counts = Auc::from_scope(scope, &positives, &negatives).ok();
+            Some(AucCounts { positives, negatives, counts })
+        };
+        Self(whole.filter_map(counts).collect())
+    }
+
+    /// What was counted since the pass began.
+    fn since(&self, positives: &str, now: &Auc) -> Auc {
+        let before = self.0.iter().find(|counts| counts.positives == positives);
+        match before.and_then(|counts| counts.counts.as_ref()) {
+            Some(before) => now.since(before),
+            None => now.clone(),
+        }
+    }
+
+    /// The area of the pass, by the first op.
+    pub(super) fn area(&self, scope: &Scope) -> Option<f64> {
+        let AucCounts { positives, negatives, .. } = self.0.first()?;
+        let now = Auc::from_scope(scope, positives, negatives).ok()?;
+        Some(self.since(positives, &now).area())
     }
 }
 

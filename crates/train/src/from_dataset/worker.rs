@@ -34,7 +34,7 @@ pub(super) struct ThreadDone {
     pub(super) n_batches: u64,
     pub(super) n_samples: u64,
     pub(super) waited: Duration,
-    /// What was fetched, of a pass that only looks.
+    /// What was fetched.
     pub(super) gathered: Option<Gathered>,
 }
 
@@ -74,8 +74,8 @@ impl Worker<'_> {
         let mut values = Vec::new();
         let fetch = self.shown();
         let program = self.program;
-        let gathers = self.options.infers && !self.options.fetch.is_empty();
-        let gathered = gathers.then(|| Gathered::new(program, &self.options.fetch));
+        let (infers, fetched) = (self.options.infers, &self.options.fetch);
+        let gathered = (!fetched.is_empty()).then(|| Gathered::new(program, fetched, infers));
         let mut done = ThreadDone { gathered, ..ThreadDone::default() };
         // A slot that the program does not have is read and left out.
         let is_known = |name: &str| program.find_var(0, name).is_some();
@@ -137,7 +137,7 @@ impl Worker<'_> {
     /// gathered.
     fn shown(&self) -> Vec<String> {
         if self.events.is_none() {
-            return if self.options.infers { self.options.fetch.clone() } else { Vec::new() };
+            return self.options.fetch.clone();
         }
         let mut names = self.options.fetch.clone();
         names.extend(self.options.watch.iter().cloned());

@@ -116,6 +116,7 @@ impl JobSave<'_> {
     ) -> Result<()> {
         let JobScope { cluster, scope, job } = self.of;
         cluster.join(job);
+        let job = &*cluster.followed_copy(job)?;
         cluster.settle()?;
         let is_chief = job.is_chief();
         let wanted = |placed: &Placement| {
@@ -140,6 +141,7 @@ impl JobSave<'_> {
     ) -> Result<()> {
         let JobScope { cluster, job, .. } = self.of;
         cluster.join(job);
+        let job = &*cluster.followed_copy(job)?;
         cluster.settle()?;
         let wanted = |placed: &Placement| !self.by_rows(placed) && is_missing(&placed.origin);
         let fetched = fetched(cluster, &WholeFetch::new(job, wanted))?;
@@ -168,7 +170,7 @@ impl JobSave<'_> {
         parts: Vec<SavedPart>,
     ) -> Result<()> {
         let JobScope { cluster, job, .. } = self.of;
-        let about = job_about(self.kind, cluster, job);
+        let about = job_about(self.kind, cluster, &*cluster.followed_copy(job)?);
         let saving = Saving::begin(cluster, parts, transaction.stage_path())?;
         match self.write(transaction.stage(), vars, fetched) {
             Ok(()) => saving.commit(transaction, about),

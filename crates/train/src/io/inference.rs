@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use program::{Meta, OpDesc, Program, VarDesc, VarKind, role};
 
@@ -103,7 +104,7 @@ impl JobScope<'_> {
         options: &SaveInference<'_>,
     ) -> Result<Vec<String>> {
         save_inference(dir, program, options, |saved, params, transaction| {
-            let mut job = self.job.clone();
+            let mut job = Arc::unwrap_or_clone(self.cluster.followed_copy(self.job)?);
             job.placement.retain(|placed| saved.find_var(0, &placed.origin).is_some());
             job.lookup_table = job.lookup_table.filter(|table| saved.find_var(0, table).is_some());
             let of = JobScope { job: &job, ..self };

@@ -202,6 +202,8 @@ impl Parallel {
         feeds: &mut [Feed],
         fetch: &[&str],
     ) -> Result<Vec<Vec<Tensor>>> {
+        let anew = self.once.cluster().followed_program(program)?;
+        let program = anew.as_deref().unwrap_or(program);
         let n_devices = self.devices.len();
         let enough = feeds.len() == n_devices || self.allows_idle();
         if feeds.len() > n_devices || !enough {

@@ -17,6 +17,7 @@
 mod bytes;
 pub mod check;
 mod journal;
+mod passes;
 mod print;
 mod redo;
 mod scopes;
@@ -26,6 +27,7 @@ mod timeline;
 
 pub(crate) use bytes::{ByteReader, ByteWriter};
 pub(crate) use journal::Outcome;
+pub(crate) use passes::{Former, Left, Passes};
 pub(crate) use print::{EventKind, EventPrint, digest, digest_tensor};
 pub(crate) use redo::{Redoing, Repeat};
 pub(crate) use scopes::Uses;

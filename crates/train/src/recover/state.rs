@@ -5,10 +5,13 @@ use std::collections::BTreeMap;
 use tensor::{Rows, Tensor, Value};
 
 use super::bytes::{ByteReader, ByteWriter};
+use super::passes::{Former, Passes};
 use crate::error::{Error, Result};
 
 /// The form of the bytes.
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
+/// The form before: without passes.
+const VERSION_WITHOUT_PASSES: u8 = 2;
 
 /// Where a script stood at a cut.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -57,6 +60,10 @@ pub(crate) struct LocalState {
     /// Of each set of devices, likewise.
     pub(crate) devices: BTreeMap<u64, DeviceVars>,
     pub(crate) geo: Option<GeoState>,
+    /// The passes that it has made.
+    pub(crate) passes: Passes,
+    /// Those of trainers before, if the job went on with another number of them.
+    pub(crate) former: Former,
 }
 
 /// What GEO has learnt that servers do not know.
@@ -80,6 +87,18 @@ pub(crate) struct GeoTable {
 }
 
 impl LocalState {
+    /// What trainers that take the place of others begin with, made of what those had.
+    pub(crate) fn of_others(states: &[Vec<u8>]) -> Result<Self> {
+        let (mut own, mut before) = (Vec::new(), Vec::new());
+        for bytes in states {
+            let state = Self::from_bytes(bytes)?;
+            own.push(state.passes);
+            // All of them have the same.
+            before = state.former.0;
+        }
+        Ok(Self { former: Former::new(own, before), ..Self::default() })
+    }
+
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let mut to = ByteWriter::default();
         to.u8(VERSION);
@@ -110,6 +129,9 @@ impl LocalState {
                 to.rows(&table.rows);
             });
         }
+        self.passes.write(&mut to);
+        to.count(self.former.0.len());
+        self.former.0.iter().for_each(|passes| passes.write(&mut to));
         to.0
     }
 
@@ -119,7 +141,8 @@ impl LocalState {
             return Ok(Self::default());
         }
         let mut from = ByteReader::new(bytes);
-        if from.u8()? != VERSION {
+        let version = from.u8()?;
+        if ![VERSION, VERSION_WITHOUT_PASSES].contains(&version) {
             return Err(Error::BadState("it was written by another release"));
         }
         let position = ScriptPosition {
@@ -141,19 +164,18 @@ impl LocalState {
                 tables: read_map(&mut from, read_table)?,
             }),
         };
-        match from.is_empty() {
-            true => Ok(Self {
-                position,
-                is_over,
-                n_all_gathers,
-                n_exchanges,
-                sender,
-                scopes,
-                devices,
-                geo,
-            }),
-            false => Err(Error::BadState("something follows its end")),
+        let (mut passes, mut former) = (Passes::default(), Former::default());
+        if version == VERSION {
+            passes = Passes::read(&mut from)?;
+            let n = from.count()?;
+            former.0 = (0..n).map(|_| Passes::read(&mut from)).collect::<Result<_>>()?;
         }
+        if !from.is_empty() {
+            return Err(Error::BadState("something follows its end"));
+        }
+        let state =
+            Self { position, is_over, n_all_gathers, n_exchanges, sender, ..Self::default() };
+        Ok(Self { scopes, devices, geo, passes, former, ..state })
     }
 }
 
@@ -200,6 +222,13 @@ fn read_table(from: &mut ByteReader<'_>) -> Result<GeoTable> {
 mod tests {
     use super::*;
 
+    fn passes(number: u64) -> Passes {
+        let files = vec![data::FileRead { file: "a".to_string(), n_lines: 9 }];
+        let mut passes = Passes::default();
+        passes.note(number, Some(files), false);
+        passes
+    }
+
     fn state() -> LocalState {
         let value = Tensor::new([2, 1], &[0.5f32, -1.5]).unwrap();
         let rows = Rows { ids: vec![3, 900], height: 1000, value: value.clone() };
@@ -221,6 +250,8 @@ mod tests {
                 dense: [("w".to_string(), value)].into(),
                 tables: [("t".to_string(), GeoTable { touched: vec![3], rows })].into(),
             }),
+            passes: passes(5),
+            former: Former::new(vec![passes(0), passes(1)], vec![passes(2)]),
         }
     }
 

@@ -218,6 +218,7 @@ impl Cluster {
         }
         state.is_over = self.cuts().has_completed;
         state.sender = self.sender_state();
+        self.add_passes(state);
         if let Some((_, scopes)) = timeline.of_job() {
             state.geo = scopes.first().and_then(|scope| self.geo().save(scope));
         }

@@ -14,6 +14,7 @@ mod events;
 mod fetch;
 mod geo;
 mod in_flight;
+mod moving;
 mod prefetch;
 mod recovery;
 mod recovery_lines;
@@ -29,7 +30,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use program::Distributed;
-use program::distributed::{Piece, PlacedKind, Placement, ServerId};
+use program::distributed::{Origin, Piece, PlacedKind, Placement, ServerId};
 use ps::lines::{self, Line};
 use ps::message::{Hello, Leave, Reply, Stats, VarInfo};
 use ps::tcp::{Client, ClientGroup, LostTrainer, Patience, Stops};
@@ -42,6 +43,7 @@ pub use communicator::CommunicatorConfig;
 pub(crate) use events::ScriptEvent;
 pub(crate) use fetch::WholeFetch;
 pub use in_flight::Staleness;
+pub use moving::Locate;
 pub(crate) use prefetch::Prefetch;
 pub use recovery::Ends;
 pub use recovery_lines::ENDS;
@@ -52,6 +54,7 @@ use collective::Joined;
 use communicator::{Communicator, StepSender};
 use geo::Geo;
 use in_flight::Seen;
+use moving::Moves;
 use recovery::Recovery;
 use traffic::Traffic;
 
@@ -93,6 +96,7 @@ struct ClusterInner {
     communicator: Mutex<Option<Communicator>>,
     geo: Mutex<Geo>,
     recovery: Recovery,
+    moves: Moves,
     /// The trainers that this one exchanges with, where there are no servers.
     trainers: Mutex<Option<Joined>>,
 }
@@ -144,11 +148,25 @@ struct Me {
     vars: Arc<Vec<Vec<VarInfo>>>,
     trainer: TrainerId,
     endpoints: Vec<String>,
+    /// How the job is split for other servers.
+    origin: Origin,
     /// Whether its servers have been waited for.
     is_ready: bool,
 }
 
 impl Me {
+    fn new(job: &Distributed) -> Self {
+        Self {
+            job: job.job.clone(),
+            digest: job.digest.clone(),
+            vars: Arc::new(held(job)),
+            trainer: TrainerId(job.trainer_id as u32),
+            endpoints: job.endpoints.clone(),
+            origin: job.origin.clone(),
+            is_ready: false,
+        }
+    }
+
     fn is_of(&self, job: &Distributed) -> bool {
         let trainer = TrainerId(job.trainer_id as u32);
         let is_same =
@@ -199,6 +217,7 @@ impl Cluster {
             communicator: Mutex::default(),
             geo: Mutex::default(),
             recovery: Recovery::default(),
+            moves: Moves::default(),
             trainers: Mutex::default(),
         }))
     }
@@ -313,16 +332,12 @@ impl Cluster {
 
     /// Takes part in a job from now on; connections of an earlier job are closed.
     pub fn join(&self, job: &Distributed) {
+        if self.has_followed(job) {
+            return;
+        }
         let mut state = self.state();
         if !state.me.as_ref().is_some_and(|me| me.is_of(job)) {
-            state.me = Some(Me {
-                job: job.job.clone(),
-                digest: job.digest.clone(),
-                vars: Arc::new(held(job)),
-                trainer: TrainerId(job.trainer_id as u32),
-                endpoints: job.endpoints.clone(),
-                is_ready: false,
-            });
+            state.me = Some(Me::new(job));
             self.0.n_joined.fetch_add(1, Ordering::Relaxed);
             state.joined = None;
             (state.is_over, state.is_away) = (false, false);
@@ -333,6 +348,7 @@ impl Cluster {
             drop(state);
             *self.traffic() = Traffic::default();
             *self.geo() = Geo::default();
+            self.moves().forget();
             self.recovery().reset();
         }
     }
@@ -403,8 +419,9 @@ impl Cluster {
         let vars = me.vars.get(server.0).cloned().unwrap_or_default();
         let hello = Hello::new(me.job, trainer, state.incarnation, vars);
         let (halt, stops) = (self.0.halt.clone(), state.stops.clone());
-        let ends = self.ends_soon();
-        let stops: Stops = Arc::new(move || halt.load(Ordering::Relaxed) || stops() || ends());
+        let (ends, moved) = (self.ends_soon(), self.moved_from(&me.endpoints));
+        let stops: Stops =
+            Arc::new(move || halt.load(Ordering::Relaxed) || stops() || ends() || moved());
         let (lost, memory) = (state.lost.clone(), state.shared_memory.clone());
         let group = ClientGroup { stops, lost, memory };
         let patience = match self.recovers() {

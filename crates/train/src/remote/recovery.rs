@@ -10,6 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
+use data::FileRead;
 use program::Distributed;
 use program::distributed::{PlacedKind, Placement, ServerId};
 use ps::message::{Given, Recollection, Reply};
@@ -24,7 +25,7 @@ use super::geo::Geo;
 use super::traffic::Traffic;
 use super::{Cluster, Timeline, install, recovery_lines, unexpected};
 use crate::error::{Error, Result};
-use crate::recover::{LocalState, Redoing, ScriptPosition, Sender};
+use crate::recover::{Former, Left, LocalState, Passes, Redoing, ScriptPosition, Sender};
 
 /// No server was talked to yet.
 const UNKNOWN: u8 = 0;
@@ -51,6 +52,11 @@ pub(super) struct Recovery {
     ends: Mutex<Option<Ends>>,
     /// How often this process has gone back.
     n_back: AtomicU64,
+    /// Passes that the script has made.
+    n_passes: AtomicU64,
+    /// How far they are, and those of trainers before.
+    passes: Mutex<Passes>,
+    former: Mutex<Former>,
     /// See [`Cluster::set_redo_bytes`].
     pub(super) redo_bytes: AtomicUsize,
 }
@@ -69,6 +75,9 @@ impl Default for Recovery {
             ends: Mutex::default(),
             n_back: AtomicU64::default(),
             redo_bytes: AtomicUsize::new(REDO_BYTES),
+            n_passes: AtomicU64::default(),
+            passes: Mutex::default(),
+            former: Mutex::default(),
         }
     }
 }
@@ -101,6 +110,9 @@ impl Recovery {
         *self.timeline.lock().even_if_poisoned() = Timeline::default();
         *self.cuts.lock().even_if_poisoned() = TrainerCuts::default();
         *self.sender.lock().even_if_poisoned() = None;
+        self.n_passes.store(0, Ordering::Relaxed);
+        *self.passes.lock().even_if_poisoned() = Passes::default();
+        *self.former.lock().even_if_poisoned() = Former::default();
     }
 }
 
@@ -180,7 +192,7 @@ impl Cluster {
 
     /// Whether an error means that the job goes back, and not that it fails.
     pub(super) fn may_go_back(&self, error: &Error) -> bool {
-        self.recovers() && is_of_a_death(error)
+        self.recovers() && (is_of_a_death(error) || is_of_a_wait(error) && self.must_follow())
     }
 
     /// Goes back to the last cut that all servers have, and does again what came after it. Returns
@@ -188,12 +200,15 @@ impl Cluster {
     pub(super) fn go_back(&self, why: &Error) -> Result<()> {
         let (log, start) = (self.log(), Instant::now());
         let limit = Duration::from_millis(self.state().patience.recover_ms);
-        log(&recovery_lines::goes_back(&why.to_string()));
+        // One that turns to other servers says that.
+        if !self.must_follow() {
+            log(&recovery_lines::goes_back(&why.to_string()));
+        }
         loop {
             self.abandon();
             let tried = {
                 let _turn = self.recovery().joining.lock().even_if_poisoned();
-                self.arrive()
+                self.follow().and_then(|()| self.arrive())
             };
             match tried.and_then(|()| self.do_again(start)) {
                 Err(error) if self.may_go_back(&error) && start.elapsed() < limit => {
@@ -258,6 +273,7 @@ impl Cluster {
 
     /// Takes note of what servers have kept; a process that was started again catches up with it.
     fn keep(&self, base: u64, state: LocalState, journal: &[u8]) -> Result<()> {
+        *self.recovery().former.lock().even_if_poisoned() = state.former.clone();
         let mut timeline = self.timeline();
         let is_new = timeline.is_fresh();
         if is_new && state.position.event == 0 && !state.position.is_at_start {
@@ -310,8 +326,10 @@ impl Cluster {
             (own.n_all_gathers, own.n_exchanges) = (state.n_all_gathers, state.n_exchanges);
         }
         self.cuts().has_completed = state.is_over;
+        *self.recovery().passes.lock().even_if_poisoned() = state.passes.clone();
         let ScriptPosition { event, is_at_start, .. } = state.position;
         if let Some((job, scopes)) = of_job.filter(|_| event > 0 || is_at_start) {
+            let job = self.followed(&job)?;
             let is_alone = job.mode.exchanges_every().is_some();
             let wanted = |placed: &Placement| match is_alone {
                 true => placed.kind != PlacedKind::Optimizer,
@@ -329,9 +347,37 @@ impl Cluster {
             }
         }
         if state.sender != Sender::Stopped {
-            self.restart_sender();
+            self.restart_sender()?;
         }
         Ok(())
+    }
+
+    /// The number of the script's next pass that trains.
+    pub(crate) fn n_passes(&self) -> u64 {
+        self.recovery().n_passes.load(Ordering::Relaxed)
+    }
+
+    /// The script has made a pass.
+    pub(crate) fn next_pass(&self) {
+        self.recovery().n_passes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A pass is this far; `is_done`: it is over.
+    pub(crate) fn note_pass(&self, number: u64, files: Option<Vec<FileRead>>, is_done: bool) {
+        self.recovery().passes.lock().even_if_poisoned().note(number, files, is_done);
+    }
+
+    /// What trainers before have left of a pass; says so, if it is not everything.
+    pub(crate) fn left_of_pass(&self, number: u64) -> Left {
+        let left = self.recovery().former.lock().even_if_poisoned().left(number);
+        recovery_lines::left(number, &left).into_iter().for_each(|line| (self.log())(&line));
+        left
+    }
+
+    /// Adds what is known of passes to a state.
+    pub(super) fn add_passes(&self, state: &mut LocalState) {
+        state.passes = self.recovery().passes.lock().even_if_poisoned().clone();
+        state.former = self.recovery().former.lock().even_if_poisoned().clone();
     }
 
     /// How gradients are sent, for a state.
@@ -344,11 +390,12 @@ impl Cluster {
         }
     }
 
-    fn restart_sender(&self) {
+    fn restart_sender(&self) -> Result<()> {
         let sender = self.recovery().sender.lock().even_if_poisoned().clone();
-        if let Some((job, config)) = sender {
-            self.start_communicator(&job, config);
-        }
+        let Some((job, config)) = sender else { return Ok(()) };
+        let job = self.followed(&job)?;
+        self.start_communicator(&job, config);
+        Ok(())
     }
 
     /// How long to wait for what in a job that recovers: servers are started again.
@@ -385,12 +432,15 @@ fn recall(clients: &[Arc<Client>], cut: u64) -> Result<Given> {
 
 /// Whether an error tells of a process that died, or of a job that goes back.
 fn is_of_a_death(error: &Error) -> bool {
-    match error {
-        Error::GoesBack => true,
-        Error::Ps(error) => is_ps_death(error),
-        Error::Program(error) => is_program_death(error),
-        _ => false,
-    }
+    comes_from(error, &|cause| match cause {
+        Cause::Own(error) => matches!(error, Error::GoesBack),
+        Cause::Ps(error) => is_ps_death(error),
+    })
+}
+
+/// Whether an error tells that a server is not waited for any longer.
+fn is_of_a_wait(error: &Error) -> bool {
+    comes_from(error, &|cause| matches!(cause, Cause::Ps(ps::Error::Interrupted { .. })))
 }
 
 fn is_ps_death(error: &ps::Error) -> bool {
@@ -403,14 +453,28 @@ fn is_ps_death(error: &ps::Error) -> bool {
     }
 }
 
-fn is_program_death(error: &program::Error) -> bool {
+/// What an error comes from.
+enum Cause<'a> {
+    Own(&'a Error),
+    Ps(&'a ps::Error),
+}
+
+fn comes_from(error: &Error, is_it: &dyn Fn(Cause<'_>) -> bool) -> bool {
+    match error {
+        Error::Ps(error) => is_it(Cause::Ps(error)),
+        Error::Program(error) => comes_from_program(error, is_it),
+        error => is_it(Cause::Own(error)),
+    }
+}
+
+fn comes_from_program(error: &program::Error, is_it: &dyn Fn(Cause<'_>) -> bool) -> bool {
     match error {
         program::Error::InOp { source, .. } | program::Error::InVar { source, .. } => {
-            is_program_death(source)
+            comes_from_program(source, is_it)
         }
         program::Error::Host(inner) => {
-            let ours = inner.downcast_ref::<Error>().is_some_and(is_of_a_death);
-            ours || inner.downcast_ref::<ps::Error>().is_some_and(is_ps_death)
+            let ours = inner.downcast_ref::<Error>().is_some_and(|error| comes_from(error, is_it));
+            ours || inner.downcast_ref::<ps::Error>().is_some_and(|error| is_it(Cause::Ps(error)))
         }
         _ => false,
     }

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use ps::lines::Line;
 
+use crate::recover::Left;
+
 const SITE: &str = "recovery";
 
 /// A process that was started again repeats its script.
@@ -32,6 +34,35 @@ pub(super) fn went_back(cut: u64, n_events: u64, took: Duration) -> Line {
         took.as_millis()
     );
     Line::info(SITE, text)
+}
+
+/// Trainers before have left this of a pass.
+pub(super) fn left(number: u64, left: &Left) -> Option<Line> {
+    let pass = number + 1;
+    let text = match left {
+        Left::All => return None,
+        Left::Nothing => {
+            format!("pass {pass}: all trainers before had made it, it is not made again")
+        }
+        Left::Rest(_) => format!(
+            "pass {pass}: trainers before had begun it, what they have read of this trainer's files is left out"
+        ),
+        Left::Unknown(why) => {
+            let text =
+                "it begins anew, and what trainers before have trained of it is trained again";
+            return Some(Line::warning(
+                SITE,
+                format!("pass {pass}: what is left of it cannot be told ({why}); {text}"),
+            ));
+        }
+    };
+    Some(Line::info(SITE, text))
+}
+
+/// The job has other servers.
+pub(super) fn follows(endpoints: &[String]) -> Line {
+    let (n, list) = (endpoints.len(), endpoints.join(", "));
+    Line::info(SITE, format!("the job has {n} servers now, {list}: this trainer turns to them"))
 }
 
 /// Says that a trainer ends because it was asked to, and is not through; launchers look for it.

@@ -13,6 +13,9 @@ pub struct SnapshotSettings {
     /// The snapshots of another job to continue from, or of this one with other numbers of
     /// processes.
     pub resume: Option<PathBuf>,
+    /// It was started before its time, and waits until it is told to serve
+    /// ([`crate::server_list`]).
+    pub stands_by: bool,
     /// How long the job waits for a process that died.
     pub patience: Duration,
     /// How long a server that was asked to end waits for one more cut.
@@ -26,6 +29,7 @@ impl SnapshotSettings {
             folder: folder.into(),
             every: Duration::from_secs(10),
             resume: None,
+            stands_by: false,
             patience: Duration::from_secs(300),
             grace: Duration::from_secs(20),
         }

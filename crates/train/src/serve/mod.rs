@@ -14,6 +14,7 @@ mod saves;
 mod schedule;
 mod shutdown;
 mod snapshot;
+mod standby;
 mod store;
 mod table;
 mod units;
@@ -102,6 +103,11 @@ pub fn serve(
     let op = server_op(program).ok_or(Error::NoJob)?;
     let mut store = BlockStore::new(program, op, scope)?;
     if let Some(keeping) = &serving.keeping {
+        if keeping.stands_by {
+            let servers = program.distributed.as_ref().map(|job| job.endpoints.clone());
+            let (own, servers) = (op.attrs.str("endpoint", "")?, servers.unwrap_or_default());
+            standby::wait(serving, keeping, own, &servers, &mut stops)?;
+        }
         store.keep(keeping, serving.log.clone())?;
     }
     let config = config(program, op, serving)?;

@@ -1,6 +1,7 @@
 //! Goes on from the snapshots of other servers: whatever their number was, each server takes what is its
 //! own now.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -14,6 +15,7 @@ use super::schedule::Schedule;
 use super::snapshot::{Layout, Owner, RowsState, ServerState, Source, TableState, VarLayout};
 use super::table::{ImportedValue, RowsImport};
 use crate::error::{BadSnapshot, SnapshotResult};
+use crate::recover::LocalState;
 
 /// What this server is among those that go on.
 pub(super) struct Resuming<'a> {
@@ -62,8 +64,21 @@ impl Resuming<'_> {
             server: self.owner.server as usize,
             n_servers: self.owner.n_servers as usize,
             keeps_trainers: self.keeps_trainers(),
+            n_trainers: self.owner.n_trainers as usize,
         };
-        repartition(kept, share).map_err(|error| self.wrong(error.to_string()))
+        let unread = Cell::new(None);
+        let of_others = |given: &[Vec<u8>]| match LocalState::of_others(given) {
+            Ok(state) => state.to_bytes(),
+            Err(error) => {
+                unread.set(Some(error));
+                Vec::new()
+            }
+        };
+        let share = repartition(kept, share, &of_others);
+        match unread.take() {
+            Some(error) => Err(self.wrong(error.to_string())),
+            None => share.map_err(|error| self.wrong(error.to_string())),
+        }
     }
 
     fn wrong(&self, detail: impl Into<String>) -> BadSnapshot {

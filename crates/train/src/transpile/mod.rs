@@ -13,6 +13,7 @@ mod mt19937;
 pub(crate) mod on_touch;
 mod pieces;
 mod plan;
+mod resplit;
 mod server;
 mod split;
 mod startup;
@@ -25,8 +26,9 @@ use program::{Distributed, Program};
 
 pub use collective::{CollectiveJob, CollectiveMode, transpile_collective};
 pub use config::{Config, Job};
+pub use resplit::{Original, TrainerPrograms};
 pub use server::Threads;
-pub use split::{Dispatch, HashName, MIN_BLOCK_SIZE, RoundRobin, slice_variable};
+pub use split::{Dispatch, HashName, MIN_BLOCK_SIZE, RoundRobin, SharedDispatch, slice_variable};
 
 use self::plan::JobPlan;
 use crate::error::Result;
@@ -47,7 +49,9 @@ pub fn transpile(
     job: &Job,
     dispatch: &mut dyn Dispatch,
 ) -> Result<Transpiled> {
-    let plan = JobPlan::new(main, startup, config, job, dispatch)?;
+    let again = dispatch.again();
+    let original = again.map(|again| Original::new(main, startup, config, job, again));
+    let mut plan = JobPlan::new(main, startup, config, job, dispatch)?;
     let (mut new_main, mut new_startup) = (main.clone(), startup.clone());
     if plan.is_geo() {
         plan.rewrite_geo(&mut new_main)?;
@@ -55,6 +59,9 @@ pub fn transpile(
     } else {
         plan.rewrite_main(&mut new_main)?;
         plan.rewrite_startup(&mut new_startup)?;
+    }
+    if let Some(original) = original {
+        plan.job.origin = original.became(&new_main, &new_startup);
     }
     let distributed = Arc::new(plan.job.clone());
     // A program keeps its identity: every owner of it now has the trainer's program.

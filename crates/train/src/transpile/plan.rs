@@ -3,7 +3,9 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use program::distributed::{Distributed, Piece, PlacedKind, Placement, ServerId, Spread, VarId};
+use program::distributed::{
+    Distributed, Origin, Piece, PlacedKind, Placement, ServerId, Spread, VarId,
+};
 use program::{OpDesc, Program, VarKind, role};
 
 use super::config::{Config, Job};
@@ -532,6 +534,7 @@ fn describe(config: &Config, job: &Job) -> Distributed {
         by_rows: Vec::new(),
         job: String::new(),
         digest: String::new(),
+        origin: Origin::default(),
     }
 }
 

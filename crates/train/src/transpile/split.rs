@@ -1,6 +1,7 @@
 //! Cutting variables into blocks of rows, and giving the blocks to servers.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::mt19937::Mt19937;
 
@@ -40,7 +41,15 @@ fn ceil(a: i64, b: i64) -> i64 {
 pub trait Dispatch {
     /// The servers of these blocks.
     fn dispatch(&mut self, blocks: &[String], endpoints: &[String]) -> Vec<String>;
+
+    /// One that chooses as this one will, for other servers too; none if it is a choice for these ones.
+    fn again(&self) -> Option<SharedDispatch> {
+        None
+    }
 }
+
+/// Makes choices that do not depend on those that were made before.
+pub type SharedDispatch = Arc<dyn Fn() -> Box<dyn Dispatch> + Send + Sync>;
 
 /// One server after the other.
 #[derive(Clone, Debug, Default)]
@@ -64,6 +73,11 @@ impl Dispatch for RoundRobin {
         };
         blocks.iter().map(|_| next()).collect()
     }
+
+    fn again(&self) -> Option<SharedDispatch> {
+        let own = self.clone();
+        Some(Arc::new(move || Box::new(own.clone())))
+    }
 }
 
 /// By a hash of the block's name (CRC-32), the same in every process and every version.
@@ -75,6 +89,10 @@ impl Dispatch for HashName {
         let of =
             |name: &String| endpoints[crc32(name.as_bytes()) as usize % endpoints.len()].clone();
         blocks.iter().map(of).collect()
+    }
+
+    fn again(&self) -> Option<SharedDispatch> {
+        Some(Arc::new(|| Box::new(HashName)))
     }
 }
 

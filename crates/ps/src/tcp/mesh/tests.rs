@@ -101,7 +101,7 @@ fn a_trainer_that_ends_early_is_named_to_all() {
 fn jobs_that_differ_are_refused_on_both_sides() {
     let all = endpoints(2);
     let members = vec![member(0, &all, "nccl2"), member(1, &all, "local_sgd")];
-    let errors = together(members, 20_000, |mesh, _| mesh.err().expect("refused"));
+    let errors = together(members, 20_000, |mesh, _| mesh.expect_err("refused"));
     for error in errors {
         let Error::Trainers(Failure::Differ { left: 0, right: 1, left_says, right_says }) = error
         else {
@@ -115,7 +115,7 @@ fn jobs_that_differ_are_refused_on_both_sides() {
 fn one_that_never_comes_is_named_by_all() {
     let all = endpoints(3);
     let members = vec![member(0, &all, "test"), member(2, &all, "test")];
-    let errors = together(members, 1_500, |mesh, _| mesh.err().expect("somebody is missing"));
+    let errors = together(members, 1_500, |mesh, _| mesh.expect_err("somebody is missing"));
     for error in errors {
         let Error::Trainers(Failure::Missing { missing, .. }) = &error else { panic!("{error}") };
         assert_eq!(missing, &format!("trainer 1 ({})", all[1]));
@@ -128,7 +128,7 @@ fn a_port_that_is_taken_is_told_to_all() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     all[1].port = taken.local_addr().unwrap().port();
     let members = vec![member(0, &all, "test"), member(1, &all, "test")];
-    let errors = together(members, 5_000, |mesh, _| mesh.err().expect("no port"));
+    let errors = together(members, 5_000, |mesh, _| mesh.expect_err("no port"));
     assert!(matches!(errors[1], Error::Bind { .. }), "{}", errors[1]);
     // Trainer 0 is told, unless it was not there yet: then it names who is missing.
     let named = match &errors[0] {

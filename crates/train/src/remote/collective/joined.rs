@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
-use program::trainers::{Expected, Members};
+use program::trainers::{Expected, TrainerGroup};
 use ps::Endpoint;
 use ps::collective::{Collective, Exchanged, Failure, Terms};
 use ps::tcp::{Membership, Mesh, MeshSettings};
@@ -15,14 +15,18 @@ use crate::error::{Error, Result};
 #[derive(Clone, Debug)]
 pub(in crate::remote) struct Joined {
     pub(super) mesh: Arc<Mesh>,
-    members: Arc<Members>,
+    members: Arc<TrainerGroup>,
     /// Programs that all have.
     agreed: Arc<Mutex<BTreeSet<u64>>>,
 }
 
 impl Joined {
     /// Meets all trainers; `sum` is that of the startup program.
-    pub(crate) fn new(members: &Members, sum: Option<u64>, settings: MeshSettings) -> Result<Self> {
+    pub(crate) fn new(
+        members: &TrainerGroup,
+        sum: Option<u64>,
+        settings: MeshSettings,
+    ) -> Result<Self> {
         let mut endpoints = Vec::with_capacity(members.endpoints.len());
         for (at, text) in members.endpoints.iter().enumerate() {
             let endpoint = text.parse::<Endpoint>();
@@ -42,7 +46,7 @@ impl Joined {
     }
 
     /// Whether these are the trainers that were met.
-    pub(crate) fn is(&self, members: &Members) -> bool {
+    pub(crate) fn is(&self, members: &TrainerGroup) -> bool {
         *self.members == *members
     }
 

@@ -1,7 +1,7 @@
 //! The other trainers, as the ops of one run see them.
 
 use program::Result;
-use program::trainers::{Asked, Collective, Expected, Members, ReduceOp, Trainers};
+use program::trainers::{Asked, Collective, Expected, ReduceOp, TrainerGroup, Trainers};
 use ps::collective::{Collective as Wire, Exchanged, ReduceOp as WireReduceOp, Terms};
 use tensor::{Tensor, Value};
 
@@ -128,7 +128,7 @@ fn wire_reduction(reduction: ReduceOp) -> WireReduceOp {
 }
 
 impl Trainers for Exchanging<'_> {
-    fn join(&mut self, members: &Members) -> Result<()> {
+    fn join(&mut self, members: &TrainerGroup) -> Result<()> {
         self.cluster.join_trainers(members, self.sum).map_err(host)?;
         // The others had to have the same program to be met.
         self.has_agreed = true;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use program::trainers::{Expected, Members};
+use program::trainers::{Expected, TrainerGroup};
 use ps::tcp::{MeshSettings, Stops};
 use tensor::EvenIfPoisoned;
 
@@ -23,7 +23,7 @@ impl Cluster {
     }
 
     /// Meets other trainers, unless they were met already; `sum` is that of the startup program.
-    pub(crate) fn join_trainers(&self, members: &Members, sum: Option<u64>) -> Result<()> {
+    pub(crate) fn join_trainers(&self, members: &TrainerGroup, sum: Option<u64>) -> Result<()> {
         if self.trainers().is_some_and(|joined| joined.is(members)) {
             return Ok(());
         }

@@ -8,11 +8,12 @@
 mod cut;
 mod import;
 mod loading;
+mod rule;
 
 use std::ops::Range;
 
 use ps::table::{EntryFilter, RowIndex};
-use tensor::{DType, OtherRow, RowInit, RowStart, Rows, Shape, TakenIn, Tensor, Value};
+use tensor::{DType, RowInit, Rows, Shape, Tensor, Value};
 
 use self::loading::SlabLoad;
 use super::saving::{Files, Moment, RowsSnapshot};
@@ -353,21 +354,6 @@ impl Slab {
             waiting: waiting.into_iter().map(|(row, n)| (row as i64 + first, n)).collect(),
             rules: (0..self.vars.len()).map(|at| self.rule(scope, at)).collect(),
         }
-    }
-
-    /// What rows of a variable read as that do not exist.
-    fn rule(&self, scope: &Scope, at: usize) -> OtherRow {
-        let var = &self.vars[at];
-        let absent = |value: &Value| {
-            let row = self.absent * self.width()..(self.absent + 1) * self.width();
-            Some(value.tensor()?.data::<f32>().ok()?.get(row)?.to_vec())
-        };
-        let start = match self.starts_fresh(at) {
-            true => RowStart::Init(var.init),
-            false => RowStart::Row(scope.read(&var.name, absent).flatten().unwrap_or_default()),
-        };
-        let taken_in = self.filter.as_ref().map_or(TakenIn::All, EntryFilter::taken_in);
-        OtherRow { start, first: self.extent.share.first(), taken_in }
     }
 
     /// The bytes of some rows of a variable as they were when the save began.

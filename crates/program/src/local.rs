@@ -1,12 +1,11 @@
 //! A program without its servers: look-ups in tables that were on servers read the variable again.
 
-use super::ops::ADDRESS;
 use crate::block::OpDesc;
+use crate::distributed::ENTRY;
+use crate::distributed::ops::ADDRESS;
 use crate::program::Program;
 use crate::role;
 
-/// Attribute of a look-up: which rows its table takes in; Fluid's.
-pub const ENTRY: &str = "entry";
 const IS_TEST: &str = "is_test";
 
 impl Program {

@@ -1,0 +1,24 @@
+//! What a process without servers reads of rows that do not exist.
+
+use ps::table::EntryFilter;
+use tensor::{OtherRow, RowStart, TakenIn, Value};
+
+use super::Slab;
+use crate::scope::Scope;
+
+impl Slab {
+    /// What rows of a variable read as that do not exist.
+    pub(super) fn rule(&self, scope: &Scope, at: usize) -> OtherRow {
+        let var = &self.vars[at];
+        let absent = |value: &Value| {
+            let row = self.absent * self.width()..(self.absent + 1) * self.width();
+            Some(value.tensor()?.data::<f32>().ok()?.get(row)?.to_vec())
+        };
+        let start = match self.starts_fresh(at) {
+            true => RowStart::Init(var.init),
+            false => RowStart::Row(scope.read(&var.name, absent).flatten().unwrap_or_default()),
+        };
+        let taken_in = self.filter.as_ref().map_or(TakenIn::All, EntryFilter::taken_in);
+        OtherRow { start, first: self.extent.share.first(), taken_in }
+    }
+}

@@ -1,0 +1,69 @@
+//! The list of a job's servers in its folder of snapshots, if they are others than at the start.
+//!
+//! A launcher that gives a running job another number of servers starts the new ones beforehand. They stand
+//! by until the list names them. It is written when the old ones have ended: from then on nobody writes
+//! to their folders, and trainers that look for servers find the new ones.
+
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+/// The list.
+const LIST: &str = "servers";
+
+/// Names the servers of a job.
+pub fn write(folder: &Path, endpoints: &[String]) -> io::Result<()> {
+    let (fresh, path) = (folder.join(format!("{LIST}.new")), folder.join(LIST));
+    let mut file = File::create(&fresh)?;
+    file.write_all((endpoints.join(",") + "\n").as_bytes())?;
+    fs::rename(&fresh, &path)
+}
+
+/// The servers of a job, if they are others than at its start.
+pub fn read(folder: &Path) -> Option<Vec<String>> {
+    let text = fs::read_to_string(folder.join(LIST)).ok()?;
+    let list: Vec<String> = text.trim_end().split(',').map(str::to_string).collect();
+    (text.ends_with('\n') && list.iter().all(|endpoint| !endpoint.is_empty())).then_some(list)
+}
+
+/// The servers are those of the start.
+pub fn remove(folder: &Path) -> io::Result<()> {
+    removed(&folder.join(LIST))
+}
+
+/// The file by which a server says that it stands by.
+pub fn standing_by(folder: &Path, endpoint: &str) -> PathBuf {
+    folder.join(format!("standby.{}", endpoint.replace(['/', ':'], "_")))
+}
+
+/// A server stands by no more.
+pub fn stood_by(folder: &Path, endpoint: &str) -> io::Result<()> {
+    removed(&standing_by(folder, endpoint))
+}
+
+fn removed(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_is_read_as_it_was_written() {
+        let home = tempfile::tempdir().unwrap();
+        assert_eq!(read(home.path()), None);
+        let list = vec!["127.0.0.1:6170".to_string(), "127.0.0.1:6171".to_string()];
+        write(home.path(), &list).unwrap();
+        assert_eq!(read(home.path()), Some(list));
+        for bad in ["", "\n", "a:1,\n", "a:1"] {
+            fs::write(home.path().join(LIST), bad).unwrap();
+            assert_eq!(read(home.path()), None, "{bad:?}");
+        }
+        remove(home.path()).unwrap();
+        remove(home.path()).unwrap();
+    }
+}

@@ -1,0 +1,131 @@
+"""Figures of quality that are exact: of samples, of a pass, and over all trainers."""
+
+import numpy as np
+import pytest
+
+import paddlewheel.fluid as fluid
+from paddlewheel import metrics
+
+
+def samples(n=400):
+    state = np.random.RandomState(5)
+    # Few values: there are ties.
+    return {
+        "preds": state.randint(0, 20, n) / 20.0,
+        "labels": (state.rand(n) < 0.3).astype("int64"),
+        "users": state.randint(0, 17, n) + 2**60,
+        "slices": state.randint(0, 3, n),
+    }
+
+
+def area(preds, labels):
+    """All pairs, one by one."""
+    pairs = [(p > q) + 0.5 * (p == q) for p in preds[labels == 1] for q in preds[labels == 0]]
+    return np.mean(pairs) if pairs else None
+
+
+def brute(preds, labels, users):
+    areas = [(area(preds[users == u], labels[users == u]), (users == u).sum()) for u in np.unique(users)]
+    areas = [(a, n) for a, n in areas if a is not None]
+    rate = labels.mean()
+    loss = -np.mean(np.log(np.maximum(np.where(labels == 1, preds, 1 - preds), 1e-15)))
+    return {
+        "samples": len(preds),
+        "clicks": labels.sum(),
+        "auc": area(preds, labels),
+        "gauc": sum(a * n for a, n in areas) / sum(n for _, n in areas),
+        "users": len(areas),
+        "log_loss": loss,
+        "normalised_entropy": loss / -(rate * np.log(rate) + (1 - rate) * np.log(1 - rate)),
+        "pcoc": preds.sum() / labels.sum(),
+    }
+
+
+def check(quality, expected):
+    for name, number in expected.items():
+        assert getattr(quality, name) == pytest.approx(number, abs=1e-12), name
+
+
+def test_quality_is_that_of_counting_all_pairs():
+    data = samples()
+    expected = brute(data["preds"], data["labels"], data["users"])
+    check(metrics.quality(**data), expected)
+    batches = metrics.ScoredSamples()
+    for first in range(0, 400, 64):
+        batches.update(*(data[name][first : first + 64] for name in ("preds", "labels", "users", "slices")))
+    check(batches.quality(), expected)
+    assert len(batches) == 400
+    by_slice = batches.by_slice()
+    assert sorted(by_slice) == [0, 1, 2]
+    for slice, quality in by_slice.items():
+        chosen = data["slices"] == slice
+        check(quality, brute(data["preds"][chosen], data["labels"][chosen], data["users"][chosen]))
+    assert repr(batches.quality()).startswith("Quality(samples=400, clicks=")
+    batches.reset()
+    assert len(batches) == 0 and batches.quality().auc is None
+
+
+def test_rows_of_two_probabilities_count_by_the_second():
+    data = samples()
+    pairs = np.stack([1 - data["preds"], data["preds"]], axis=1)
+    assert metrics.quality(pairs, data["labels"]).auc == metrics.quality(data["preds"], data["labels"]).auc
+    assert metrics.quality(data["preds"], data["labels"]).gauc is None
+
+
+def test_wrong_samples_are_refused():
+    good = np.array([0.5, 0.25]), np.array([1, 0])
+    for wrong in (
+        (good[0], np.array([1, 2])),
+        (np.array([0.5, np.nan]), good[1]),
+        (good[0], np.array([1])),
+        (*good, np.array([1.5, 2.5])),
+        (*good, np.array([1])),
+        ([0.5, 0.25], good[1]),
+    ):
+        with pytest.raises(ValueError):
+            metrics.quality(*wrong)
+
+
+def a_pass(tmp_path):
+    """A program with an AUC and a loss, and a dataset of 40 samples."""
+    x = fluid.data("x", [None, 1], "float32")
+    label = fluid.data("label", [None, 1], "int64")
+    hit = fluid.layers.fc(x, 1, act="sigmoid", param_attr="w", bias_attr=False)
+    loss = fluid.layers.mean(fluid.layers.log_loss(hit, fluid.layers.cast(label, "float32")))
+    both = fluid.layers.concat([1.0 - hit, hit], axis=1)
+    auc, _, _ = fluid.layers.auc(both, label, slide_steps=0)
+    test = fluid.default_main_program().clone(for_test=True)
+    fluid.optimizer.SGD(0.0).minimize(loss)
+    state = np.random.RandomState(7)
+    numbers, labels = state.randn(40), state.randint(0, 2, 40)
+    text = "".join("1 %.6f 1 %d\n" % pair for pair in zip(numbers, labels))
+    (tmp_path / "part-0").write_text(text)
+    dataset = fluid.DatasetFactory().create_dataset("QueueDataset")
+    dataset.set_use_var([x, label])
+    dataset.set_batch_size(8)
+    dataset.set_thread(2)
+    dataset.set_filelist([str(tmp_path / "part-0")])
+    exe = fluid.Executor()
+    exe.run(fluid.default_startup_program())
+    fluid.global_scope().find_var("w").get_tensor().set(np.ones([1, 1], "float32"))
+    hits = 1 / (1 + np.exp(-np.array([float("%.6f" % number) for number in numbers])))
+    return exe, dataset, test, loss, auc, hits, labels
+
+
+def test_a_pass_has_the_exact_numbers_of_its_samples(tmp_path):
+    exe, dataset, test, loss, auc, hits, labels = a_pass(tmp_path)
+    expected = area(hits, labels)
+    mean = -np.mean(np.log(np.where(labels == 1, hits, 1 - hits) + 1e-4))
+    for _ in range(2):
+        # The second pass counts from zero, although the counters of the program go on.
+        exe.train_from_dataset(dataset=dataset, fetch_list=[loss, auc], print_period=1000)
+        one = exe.last_pass
+        assert (one.batches, one.samples) == (5, 40) and one[:2] == (5, 40)
+        assert len(one.waited) == 1 and one.seconds > 0
+        assert one.auc == pytest.approx(expected, abs=2e-3)
+        assert float(one.fetched[loss.name]) == pytest.approx(mean, abs=1e-5)
+        assert float(one.fetched[auc.name]) == one.auc
+    exe.infer_from_dataset(test, dataset, fetch_list=[loss])
+    assert exe.last_pass.auc == one.auc
+    assert float(exe.last_pass.fetched[loss.name]) == pytest.approx(mean, abs=1e-5)
+    assert "samples=40" in repr(exe.last_pass)
