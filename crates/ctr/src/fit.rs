@@ -12,7 +12,7 @@ use train::{Executor, Feed, Scope};
 use crate::encode::Encoding;
 use crate::epochs::{Best, Epoch, Rows, Tables};
 use crate::error::Result;
-use crate::job::Worker;
+use crate::job::CtrWorker;
 use crate::layers::{ModelBuilder, Outputs};
 use crate::model::{CtrModel, Predict, feeds};
 use crate::settings::Ctr;
@@ -72,7 +72,7 @@ impl Ctr {
         match what.fleet {
             None => self.train_alone(&mut model, &rows, &outputs, watch)?,
             Some(fleet) => {
-                let worker = Worker { settings: self, fleet, loss: &outputs.loss };
+                let worker = CtrWorker { settings: self, fleet, loss: &outputs.loss };
                 if let Some(served) = worker.run(&mut net, &mut model, &rows, watch)? {
                     return Ok(Trained::Served(served));
                 }

@@ -17,13 +17,13 @@ use crate::model::CtrModel;
 use crate::settings::Ctr;
 
 /// A process of a job.
-pub(crate) struct Worker<'a> {
+pub(crate) struct CtrWorker<'a> {
     pub(crate) settings: &'a Ctr,
     pub(crate) fleet: Fleet,
     pub(crate) loss: &'a Var,
 }
 
-impl Worker<'_> {
+impl CtrWorker<'_> {
     /// Serves, or trains `model` with the programs of `net`. How a server ended, if it is one.
     pub(crate) fn run(
         mut self,

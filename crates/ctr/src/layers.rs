@@ -61,7 +61,7 @@ impl ModelBuilder<'_, '_> {
         self.outputs(&score)
     }
 
-    fn inputs(&mut self) -> Result<Inputs> {
+    fn inputs(&mut self) -> Result<NetInputs> {
         let id = Data { dtype: DType::I64, ..Data::default() };
         let mut ids = Vec::new();
         for feature in self.encoding.categories() {
@@ -75,7 +75,7 @@ impl ModelBuilder<'_, '_> {
                 Some(layers::data(self.b, &name, &[width], Data::default())?)
             }
         };
-        Ok(Inputs { ids, numbers })
+        Ok(NetInputs { ids, numbers })
     }
 
     fn attr(&self, name: &str, initializer: Option<Initializer>) -> ParamAttr {
@@ -100,7 +100,7 @@ impl ModelBuilder<'_, '_> {
     }
 
     /// A weight for each category and number: one score a row.
-    fn wide(&mut self, inputs: &Inputs) -> Result<Var> {
+    fn wide(&mut self, inputs: &NetInputs) -> Result<Var> {
         let mut parts = Vec::new();
         if !inputs.ids.is_empty() {
             let weights = self.look_up(&inputs.ids, "ctr_weights", 1)?;
@@ -229,7 +229,7 @@ impl ModelBuilder<'_, '_> {
     }
 }
 
-struct Inputs {
+struct NetInputs {
     /// An id input for each category.
     ids: Vec<Var>,
     /// All numbers.

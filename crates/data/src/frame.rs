@@ -8,6 +8,7 @@ use std::io::Read;
 use crate::csv::{Cells, separator_name};
 use crate::error::{Error, Refusal, Result, shown};
 use crate::files::{LINE_BYTES_MAX, Lines, ReadLine, open};
+use crate::series::{Series, Texts, Values};
 
 /// How Parquet files begin.
 const PARQUET: &[u8; 4] = b"PAR1";
@@ -16,80 +17,6 @@ const SEPARATORS: [u8; 4] = *b",\t;|";
 /// Columns of a click log: the label, 13 numbers, 26 texts.
 const N_CLICK_LOG: usize = 40;
 const N_NUMBERS: usize = 13;
-
-/// Texts one behind the other; a missing text is an empty one.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Texts {
-    bytes: Vec<u8>,
-    ends: Vec<usize>,
-}
-
-impl Texts {
-    /// Adds a text.
-    pub fn push(&mut self, text: &[u8]) {
-        self.bytes.extend_from_slice(text);
-        self.ends.push(self.bytes.len());
-    }
-
-    /// The text of a row.
-    pub fn get(&self, row: usize) -> &[u8] {
-        let from = if row == 0 { 0 } else { self.ends[row - 1] };
-        &self.bytes[from..self.ends[row]]
-    }
-
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.ends.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.ends.is_empty()
-    }
-
-    /// All of them, in order.
-    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
-        (0..self.len()).map(|row| self.get(row))
-    }
-}
-
-/// The values of a column.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Values {
-    /// Whole numbers.
-    Whole(Vec<i64>),
-    /// Numbers; a missing one is not a number.
-    Float(Vec<f64>),
-    /// Texts.
-    Text(Texts),
-    /// Cells of a text file, which may be read as numbers or as texts.
-    Cells(Texts),
-}
-
-impl Values {
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        match self {
-            Values::Whole(values) => values.len(),
-            Values::Float(values) => values.len(),
-            Values::Text(texts) | Values::Cells(texts) => texts.len(),
-        }
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-}
-
-/// A column of a [`DataFrame`].
-#[derive(Clone, Debug, PartialEq)]
-pub struct Series {
-    /// Its name.
-    pub name: String,
-    /// A value for each row.
-    pub values: Values,
-}
 
 /// A table in memory.
 #[derive(Clone, Debug, Default, PartialEq)]

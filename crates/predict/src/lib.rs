@@ -1,6 +1,6 @@
 //! Uses what was trained.
 //!
-//! A [`Predictor`] has one copy of a model, with which any number of threads predict. A [`Server`] answers
+//! A [`Predictor`] has one copy of a model, with which any number of threads predict. A [`PredictionServer`] answers
 //! predictions over HTTP.
 //!
 //! **Invariant:** parameters are only read. A request that fails harms no other request.
@@ -17,5 +17,5 @@ pub use batch::{Column, Samples};
 pub use error::{Error, Result};
 pub use model::ModelFiles;
 pub use predictor::Predictor;
-pub use serve::{Limits, Server, Settings};
+pub use serve::{Limits, PredictionServer, Settings};
 pub use slot::Slot;

@@ -37,12 +37,12 @@ struct Inner {
     model: RwLock<Arc<Model>>,
     /// One reload at a time; what the folder looked like when the model was read.
     loaded: Mutex<Stamp>,
-    state: Mutex<State>,
+    state: Mutex<Loads>,
     stop: Arc<FollowStop>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct Loads {
     n_loaded: u64,
     last_error: Option<String>,
     follows: bool,
@@ -77,7 +77,7 @@ impl Predictor {
             files,
             model,
             loaded: Mutex::new(stamp),
-            state: Mutex::new(State { n_loaded: 1, ..State::default() }),
+            state: Mutex::new(Loads { n_loaded: 1, ..Loads::default() }),
             stop: Arc::default(),
         })))
     }

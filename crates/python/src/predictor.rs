@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use predict::{Column, Limits, ModelFiles, Predictor, Server, Settings};
+use predict::{Column, Limits, ModelFiles, PredictionServer, Predictor, Settings};
 use pyo3::exceptions::{PyKeyError, PyOSError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
@@ -264,7 +264,8 @@ fn serve(
     if follow {
         predictor.follow(every).map_err(from_predict)?;
     }
-    let server = py.detach(|| Server::start(predictor, &settings)).map_err(from_predict)?;
+    let server =
+        py.detach(|| PredictionServer::start(predictor, &settings)).map_err(from_predict)?;
     announce.call1((server.address().to_string(),))?;
     loop {
         py.detach(|| std::thread::sleep(SIGNALS_EVERY));

@@ -9,7 +9,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use predict::{Column, Predictor, Samples, Server, Settings};
+use predict::{Column, PredictionServer, Predictor, Samples, Settings};
 use program::layers::{self, Data, Embedding, Fc};
 use program::{Initializer, Net, ParamAttr, Result};
 use tensor::{DType, Lod, Tensor, mix};
@@ -261,7 +261,7 @@ fn load(
 
 fn serving(predictor: &Predictor) {
     let settings = Settings { port: 0, ..Settings::default() };
-    let server = Server::start(predictor.clone(), &settings).expect("a server");
+    let server = PredictionServer::start(predictor.clone(), &settings).expect("a server");
     let address = server.address();
     let n = 16;
     for name in ["raw", "json"] {

@@ -7,7 +7,7 @@ use parquet::file::reader::{ChunkReader, FileReader, SerializedFileReader};
 
 use super::{CellType, Datum, ROWS_AT_ONCE, Strip, bad_file, unfit};
 use crate::error::{Error, Result};
-use crate::frame::{Series, Texts, Values};
+use crate::series::{Series, Texts, Values};
 
 /// Reads the columns of a file. Those that hold lists or groups are refused.
 pub(crate) fn read_columns(file: &str, source: impl ChunkReader + 'static) -> Result<Vec<Series>> {

@@ -187,7 +187,8 @@ fn damaged_files_are_typed_errors() {
 
 #[test]
 fn a_file_becomes_a_frame() {
-    use crate::frame::{DataFrame, Values};
+    use crate::frame::DataFrame;
+    use crate::series::Values;
 
     let bytes = written(3_000, 1_100, Compression::SNAPPY);
     let frame = DataFrame::new(read_columns("f", Bytes::from(bytes)).unwrap()).unwrap();

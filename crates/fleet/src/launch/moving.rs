@@ -40,13 +40,13 @@ pub(super) struct Moving {
     folder: PathBuf,
     endpoints: Vec<String>,
     newcomers: Vec<Member>,
-    stage: Stage,
+    stage: MovePhase,
     since: Instant,
     /// Theirs until the job is over.
     pub(super) ports: Option<Ports>,
 }
 
-enum Stage {
+enum MovePhase {
     /// New servers get ready.
     Start,
     /// Old ones end; since when the first one has.
@@ -82,7 +82,7 @@ impl Moving {
             newcomers.push(Member::start(starter, process, group)?);
         }
         let (folder, since, ports) = (folder.to_path_buf(), Instant::now(), Some(ports));
-        Ok(Self { folder, endpoints, newcomers, stage: Stage::Start, since, ports })
+        Ok(Self { folder, endpoints, newcomers, stage: MovePhase::Start, since, ports })
     }
 
     /// Goes on with it. Servers among `members` are replaced.
@@ -93,9 +93,9 @@ impl Moving {
         console: &mut Console,
     ) -> Result<Moved> {
         match self.stage {
-            Stage::Start => self.get_ready(members, console),
-            Stage::End(first) => self.end_old(first, starter, members),
-            Stage::Load => self.load(),
+            MovePhase::Start => self.get_ready(members, console),
+            MovePhase::End(first) => self.end_old(first, starter, members),
+            MovePhase::Load => self.load(),
         }
     }
 
@@ -112,7 +112,7 @@ impl Moving {
             |endpoint: &String| server_list::standing_by(&self.folder, endpoint).exists();
         if self.endpoints.iter().all(is_ready) {
             servers(members).for_each(Member::retire);
-            (self.stage, self.since) = (Stage::End(None), Instant::now());
+            (self.stage, self.since) = (MovePhase::End(None), Instant::now());
         }
         Ok(Moved::NotYet)
     }
@@ -143,7 +143,7 @@ impl Moving {
                 // Nothing is lost: the job goes on from the last cut that all of them have.
                 servers(members).for_each(Member::kill);
             }
-            self.stage = Stage::End(first);
+            self.stage = MovePhase::End(first);
             return Ok(Moved::NotYet);
         }
         snapshots::renumber(&self.folder, starter.job, self.endpoints.len())?;
@@ -155,7 +155,7 @@ impl Moving {
         members.iter_mut().for_each(|member| member.set("PADDLE_PSERVERS_IP_PORT_LIST", &list));
         members.splice(0..0, self.newcomers.drain(..));
         self.endpoints.iter().try_for_each(|endpoint| forget(&self.folder, endpoint))?;
-        (self.stage, self.since) = (Stage::Load, Instant::now());
+        (self.stage, self.since) = (MovePhase::Load, Instant::now());
         Ok(Moved::NotYet)
     }
 

@@ -96,19 +96,19 @@ struct ServerState {
 }
 
 /// Answers predictions until it is dropped.
-pub struct Server {
+pub struct PredictionServer {
     shared: Arc<ServerState>,
     address: SocketAddr,
     threads: Vec<JoinHandle<()>>,
 }
 
-impl std::fmt::Debug for Server {
+impl std::fmt::Debug for PredictionServer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Server on {}", self.address)
+        write!(f, "PredictionServer on {}", self.address)
     }
 }
 
-impl Server {
+impl PredictionServer {
     /// Begins to answer.
     pub fn start(predictor: Predictor, settings: &Settings) -> Result<Self> {
         let address = format!("{}:{}", settings.host, settings.port);
@@ -142,7 +142,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for PredictionServer {
     fn drop(&mut self) {
         self.shared.stops.store(true, Ordering::Relaxed);
         self.shared.queue.stop();

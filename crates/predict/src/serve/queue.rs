@@ -61,14 +61,14 @@ struct Waiting {
 }
 
 #[derive(Default)]
-struct State {
+struct QueueState {
     waiting: VecDeque<Waiting>,
     n_samples: usize,
     stops: bool,
 }
 
 pub(super) struct Queue {
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
     told: Condvar,
     n_samples_max: usize,
     n_batch_max: usize,
@@ -79,7 +79,7 @@ impl Queue {
         Self { state: Mutex::default(), told: Condvar::new(), n_samples_max, n_batch_max }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().even_if_poisoned()
     }
 
@@ -142,7 +142,7 @@ impl Queue {
     /// The next requests for one model, as many as are predicted at once; `None` at the end.
     fn take(&self) -> Option<Vec<Waiting>> {
         let state = self.lock();
-        let is_idle = |state: &mut State| state.waiting.is_empty() && !state.stops;
+        let is_idle = |state: &mut QueueState| state.waiting.is_empty() && !state.stops;
         let mut state = self.told.wait_while(state, is_idle).even_if_poisoned();
         let first = state.waiting.pop_front()?;
         let mut n_samples = first.n_samples;

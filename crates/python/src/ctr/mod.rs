@@ -90,7 +90,7 @@ fn print(line: &str) {
     });
 }
 
-struct State {
+struct CtrState {
     settings: Ctr,
     verbose: bool,
     fitted: Option<Fitted>,
@@ -114,10 +114,10 @@ impl Fitted {
 
 /// A click-through model that is trained from a table: fit, predict, auc, save, load.
 #[pyclass(name = "CTR", module = "paddlewheel", frozen)]
-pub(crate) struct PyCtr(Mutex<State>);
+pub(crate) struct PyCtr(Mutex<CtrState>);
 
 impl PyCtr {
-    fn lock(&self, py: Python<'_>) -> MutexGuard<'_, State> {
+    fn lock(&self, py: Python<'_>) -> MutexGuard<'_, CtrState> {
         self.0.lock_py_attached(py).even_if_poisoned()
     }
 
@@ -179,7 +179,7 @@ impl PyCtr {
         settings.hidden = hidden.unwrap_or(settings.hidden);
         settings.n_ids = ids.map(|ids| ids.positive("ids")).transpose()?;
         settings.validation = validation;
-        Ok(Self(Mutex::new(State { settings, verbose, fitted: None })))
+        Ok(Self(Mutex::new(CtrState { settings, verbose, fitted: None })))
     }
 
     /// Trains on a DataFrame, a dict of columns or a file; `validation` may be another one. In a job of
@@ -253,7 +253,7 @@ impl PyCtr {
         let model = py.detach(|| CtrModel::load(&dirname)).map_err(from_ctr)?;
         let settings = Ctr::new(&model.encoding().target.name);
         let fitted = Some(Fitted::new(py, model)?);
-        Ok(Self(Mutex::new(State { settings, verbose: true, fitted })))
+        Ok(Self(Mutex::new(CtrState { settings, verbose: true, fitted })))
     }
 
     /// The program that was trained; of a loaded model, the one that predicts.
