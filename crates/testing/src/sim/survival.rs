@@ -346,7 +346,8 @@ pub fn wishing_plan(seed: u64) -> Plan {
     let server = rng.below(plan.size.servers as u64) as usize;
     plan.survival = Some(Survival {
         cut_every_ms: super::DEADLINE_MS,
-        ready_ms: 2_000,
+        // Trainers that exchange samples cannot come to a boundary: such a cut is cancelled, and there is time for more.
+        ready_ms: 600,
         end_ms: 5_000,
         pace_ms: 200,
         wishes: vec![Wish { server, at_ms, back_ms: 100 }],
