@@ -20,7 +20,7 @@ LINES = {
         2,
         ["there is no command `lanch_ps`.", "Did you mean `launch_ps`?"],
     ),
-    "a sub-command that nobody has": (["serve"], 2, ["there is no command `serve`.", "usage"]),
+    "a sub-command that nobody has": (["evaluate"], 2, ["there is no command `evaluate`.", "usage"]),
     "run without a script": (["run"], 2, ["run needs a script"]),
     "no script": (["launch_ps"], 2, ["the training script is missing", "usage: launch_ps"]),
     "a script that is not there": (["launch_ps", "trian.py"], 1, ["cannot find trian.py"]),

@@ -141,7 +141,7 @@ def test_a_damaged_newest_cut_is_not_the_end(job, undisturbed, n_damaged):  # no
 
 
 def test_a_job_whose_servers_keep_no_cut_ends_in_time_and_can_go_on(disk, job):  # noqa: F811
-    variables = {"N_ROWS": "20000", "FLAGS_recovery_memory_mb": "64", "PACE": PACE}
+    variables = {"N_ROWS": "16384", "FLAGS_recovery_memory_mb": "64", "PACE": PACE}
     disturbed = job("disturbed", "async", prepare=disk, **variables)
     try:
         disturbed.wait_for_step(20, n_cuts=1)

@@ -107,7 +107,7 @@ def test_a_connection_that_is_half_open(cluster):
         cluster.wait_for("server 0", "Server listening on")
         # The second trainer does not come: the first waits when the connection is cut.
         trainer(cluster, [relay.endpoint], trainers=2)
-        cluster.wait_for("trainer 0", "init rpc client with trainer_id 0")
+        cluster.wait_for("server 0", "trainer 0 joined")
         relay.hold()
         log = cluster.expect("trainer 0", 1)
     assert "server %s is gone: no answer for" % relay.endpoint in log, log
