@@ -298,3 +298,111 @@ impl TableState {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use ps::table::RowNames;
+
+    use super::*;
+    use crate::serve::snapshot::file::FileWriter;
+    use crate::serve::snapshot::header::CutId;
+    use crate::serve::snapshot::names::names_section;
+    use crate::serve::snapshot::rows::{Places, RowsChunk};
+
+    const ROW: usize = 4;
+
+    fn owner() -> Owner {
+        Owner { model: 7, n_servers: 1, n_trainers: 1, ..Owner::default() }
+    }
+
+    /// Who looks for snapshots of others.
+    fn reader() -> Owner {
+        Owner { n_servers: 2, ..owner() }
+    }
+
+    fn id(cut: u64) -> CutId {
+        CutId { cut, id: 100 + cut }
+    }
+
+    /// A file with rows of a table: row `100 + n` is at place `n + 1`, place 0 stands for all others, and all
+    /// their bytes are `cut`.
+    fn write(folder: &Path, cut: u64, after: Option<u64>, made: std::ops::Range<usize>) {
+        let (kind, name) = match after {
+            None => (FileKind::Base, format!("base.{cut}")),
+            Some(_) => (FileKind::Increment, format!("cut.{cut}")),
+        };
+        let after = after.map(id).unwrap_or_default();
+        let header = Header { kind, owner: owner(), term: 1, at: id(cut), after };
+        let mut file = FileWriter::new(folder, &name, &header).unwrap();
+        file.section(Kind::State, 0, &[b"state"]).unwrap();
+        if kind == FileKind::Base {
+            let layout = Layout(vec![vec![VarLayout::whole("t", &[1000, 1])]]);
+            file.section(Kind::Layout, 0, &[&layout.to_bytes()]).unwrap();
+        }
+        let head = RowsHead {
+            is_whole: kind == FileKind::Base,
+            n_rows: made.end as u64,
+            absent: Some(0),
+            vars: vec![("t".to_string(), ROW as u32)],
+            inits: vec!["zeros".to_string()],
+            ..RowsHead::default()
+        };
+        file.section(Kind::RowsHead, 0, &[&head.to_bytes()]).unwrap();
+        let rows = made.clone().map(|at| 100 + at as u64).collect();
+        let names = RowNames::ByPlace { first: made.start, rows };
+        let (kind, names) = names_section(&names, u64::MAX);
+        file.section(kind, 0, &[&names]).unwrap();
+        let first = if after == CutId::default() { 0 } else { made.start + 1 };
+        let places = Places::Run(first..made.end + 1);
+        let values = vec![vec![cut as u8; places.len() * ROW]];
+        RowsChunk { places, values }.write(&mut file, 0).unwrap();
+        file.finish().unwrap();
+    }
+
+    struct Even;
+
+    impl Picks for Even {
+        fn has(&self, _: &VarLayout, number: u64) -> bool {
+            number.is_multiple_of(2)
+        }
+    }
+
+    fn find(folder: &Path) -> Source {
+        Source::find(folder, &reader(), true).unwrap().unwrap()
+    }
+
+    /// The first byte of each row that was picked.
+    fn picked(state: &ServerState) -> Vec<u8> {
+        state.tables[0].rows.as_ref().unwrap().values[0].iter().step_by(ROW).copied().collect()
+    }
+
+    #[test]
+    fn what_was_read_ahead_is_not_read_again() {
+        let home = tempfile::tempdir().unwrap();
+        let own = home.path().join("server.0");
+        std::fs::create_dir_all(&own).unwrap();
+        write(&own, 1, None, 0..5);
+        write(&own, 2, Some(1), 5..7);
+        let ahead = || find(home.path()).read_ahead(&Even);
+        let (mut first, mut second) = (ahead(), ahead());
+        assert!(first.n_bytes() > 0);
+        write(&own, 3, Some(2), 7..9);
+        // Who reads the base again finds that it is damaged.
+        let base = own.join("base.1");
+        let mut bytes = std::fs::read(&base).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        std::fs::write(&base, &bytes).unwrap();
+        let source = find(home.path());
+        let state = source.read(0, &Even, &mut first).unwrap();
+        // Place 0, rows 100, 102 and 104, row 106, and row 108.
+        assert_eq!(picked(&state), [1, 1, 1, 1, 2, 3]);
+        assert_eq!(state.state, b"state");
+        assert!(source.read(0, &Even, &mut ReadAhead::default()).is_err());
+        // Another base takes the place of what was read.
+        std::fs::remove_file(base).unwrap();
+        write(&own, 4, None, 0..3);
+        let state = find(home.path()).read(0, &Even, &mut second).unwrap();
+        assert_eq!(picked(&state), [4, 4, 4]);
+    }
+}
