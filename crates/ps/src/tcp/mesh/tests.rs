@@ -1,6 +1,8 @@
 use std::sync::Arc;
 use std::thread;
 
+use tensor::Tensor;
+
 use super::*;
 use crate::collective::ReduceOp;
 
