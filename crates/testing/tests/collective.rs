@@ -6,12 +6,13 @@ use std::collections::BTreeMap;
 
 use program::{Attr, Program, UniqueNames};
 use serde_json::{Value as Json, json};
-use tensor::{Lod, Tensor};
-use testing::close::{Tolerance, assert_close, assert_tensor};
-use testing::golden::{self, Golden};
+use tensor::Tensor;
+use testing::close::{Tolerance, assert_tensor};
+use testing::golden;
 use testing::job::{self, Plan};
 use testing::mates::{Mates, Trained};
 use testing::nets;
+use testing::recorded::{self, RecordedJob};
 use train::transpile::{CollectiveJob, CollectiveMode, transpile_collective};
 use train::{Error, Feed};
 
@@ -144,42 +145,23 @@ fn all(trained: Vec<train::Result<Trained>>) -> Vec<Trained> {
     trained.into_iter().map(|one| one.unwrap_or_else(|error| panic!("{error}"))).collect()
 }
 
-fn golden_feed(golden: &Golden, trainer: usize, step: usize) -> Feed {
-    let prefix = format!("trainer{trainer}/batch/");
-    let names: Vec<String> = golden.under(&prefix).map(|(name, _)| name.to_string()).collect();
-    names.iter().fold(Feed::new(), |feed, name| {
-        let mut batch = golden.part(&format!("{prefix}{name}"), step);
-        if name.starts_with('C') {
-            batch.set_lod(Lod::from_lengths(vec![1; batch.dims()[0]]));
-        }
-        feed.with(name, batch)
-    })
-}
-
 /// Trains with the batches of one of Fluid's recorded jobs with servers: the numbers are the same.
 #[track_caller]
 fn follows_fluid(name: &str) {
-    let golden = Golden::load(&format!("ps_{name}.npz"));
-    let config = golden::json("config.json");
-    let cases = config["ps"].as_array().unwrap();
-    let mut case = cases.iter().find(|case| case["name"] == name).unwrap().clone();
-    case["net"]["tanh"] = true.into();
-    case["net"]["mean"] = true.into();
-    let n = |key: &str| case[key].as_u64().unwrap() as usize;
+    let recorded = RecordedJob::load(name);
+    let RecordedJob { golden, case } = &recorded;
     // What Fluid's servers begin with, where golden numbers do not say it.
-    let mut plan = Plan::sync(n("servers"), n("trainers"));
+    let mut plan = Plan::sync(recorded.n("servers"), recorded.n("trainers"));
     plan.config.fluid_block_init = true;
-    let begin = job::run(&plan, || nets::build(&case).unwrap(), |_, _| Feed::new(), 0).saved;
+    let begin = job::run(&plan, || nets::build(case).unwrap(), |_, _| Feed::new(), 0).saved;
     for mode in MODES {
-        let mut mates = Mates::new(n("trainers"), mode, n("steps"));
-        let init = golden.under("init/").map(|(name, tensor)| (name.to_string(), tensor.clone()));
-        mates.init = begin.clone().into_iter().chain(init).collect();
-        let feed = |trainer: usize, step: usize| golden_feed(&golden, trainer, step);
-        let trained = all(mates.train(|_| nets::build(&case).unwrap(), feed));
+        let mut mates = Mates::new(recorded.n("trainers"), mode, recorded.n("steps"));
+        mates.init = begin.clone().into_iter().chain(recorded.init()).collect();
+        let feed = |trainer: usize, step: usize| recorded.feed(trainer, step);
+        let trained = all(mates.train(|_| nets::build(case).unwrap(), feed));
         equal(&trained);
         for (trainer, own) in trained.iter().enumerate() {
-            let key = format!("trainer{trainer}/losses");
-            assert_close(&key, &own.losses, &golden.numbers(&key), Tolerance::of(1e-5));
+            recorded.assert_losses(trainer, &own.losses);
         }
         for (var, expected) in golden.under("final/") {
             let own = trained[0].scope.get(var).and_then(|value| value.tensor().cloned());
@@ -214,17 +196,7 @@ fn sparse(optimizer: &str) -> Json {
 }
 
 fn sparse_feed(trainer: usize, step: usize) -> Feed {
-    let n = 8;
-    let at = |k: usize, row: usize| (trainer * 7919 + step * 104_729 + row * 31 + k * 5) as i64;
-    let mut feed = Feed::new();
-    for k in 0..3 {
-        let ids: Vec<i64> = (0..n).map(|row| at(k, row) * 2503 % 10001 % 97).collect();
-        let mut ids = Tensor::new([n, 1], &ids).unwrap();
-        ids.set_lod(Lod::from_lengths(vec![1; n]));
-        feed = feed.with(&format!("C{}", k + 1), ids);
-    }
-    let labels: Vec<i64> = (0..n).map(|row| at(0, row) / 3 % 2).collect();
-    feed.with("label", Tensor::new([n, 1], &labels).unwrap())
+    recorded::sparse_feed(trainer, step, |_| 97)
 }
 
 /// Sync training with servers and training without them come to the same.

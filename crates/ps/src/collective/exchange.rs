@@ -3,12 +3,12 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use tensor::{Tensor, Value};
+use tensor::{Collective, ReduceOp, Tensor, Value};
 
 use super::chunk::{Chunk, ValueSize, chunks, segment};
 use super::message::{Part, PartKind, Payload};
-use super::reduce::{self, Contribution, ReduceOp};
-use super::terms::{Collective, Terms};
+use super::reduce::{self, Contribution};
+use super::terms::Terms;
 use crate::shm::SharedMemory;
 
 /// What an exchange gave this trainer.

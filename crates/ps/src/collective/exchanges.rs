@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tensor::{Pool, Tensor, Value};
+use tensor::{Collective, Pool, Tensor, Value};
 
 use super::exchange::{Exchange, Exchanged, Finished, Ranks, Reaction, Sent};
 use super::message::Part;
 use super::reduce::can_reduce;
-use super::terms::{Collective, Terms};
+use super::terms::Terms;
 use crate::failure::Failure;
 use crate::shm::SharedMemory;
 
@@ -263,6 +263,11 @@ impl Exchanges {
     /// How many there are.
     pub fn n_trainers(&self) -> u32 {
         self.ranks.n
+    }
+
+    /// How many have begun here.
+    pub fn n_begun(&self) -> u64 {
+        self.next
     }
 
     /// This trainer.

@@ -1,33 +1,8 @@
 //! Several values become one, in the order in which they are given.
 
-use std::fmt;
 use std::ops::Range;
 
-use tensor::{DType, Number, Tensor, wide};
-
-/// What numbers at the same place become.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReduceOp {
-    /// Their sum.
-    Sum,
-    /// Their product.
-    Product,
-    /// The largest.
-    Max,
-    /// The smallest.
-    Min,
-}
-
-impl fmt::Display for ReduceOp {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            ReduceOp::Sum => "sum",
-            ReduceOp::Product => "product",
-            ReduceOp::Max => "maximum",
-            ReduceOp::Min => "minimum",
-        })
-    }
-}
+use tensor::{DType, Number, ReduceOp, Tensor, wide};
 
 /// One trainer's numbers for a place: some elements of a tensor.
 #[derive(Clone, Debug)]

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use data::FileRead;
 use program::Distributed;
 use program::distributed::{PlacedKind, Placement, ServerId};
+use ps::collective::Failure;
 use ps::message::{Given, Recollection, Reply};
 use ps::tcp::{self, Client, LostTrainer, Patience};
 use ps::{Refusal, SharedMemory};
@@ -93,6 +94,11 @@ impl Recovery {
     /// From now on, or no longer, nobody waits for servers if this process was asked to end.
     pub(super) fn hurry(&self, is_on: bool) {
         self.hurries.store(is_on, Ordering::Relaxed);
+    }
+
+    /// The job goes back to a cut when a process dies.
+    pub(super) fn begin(&self) {
+        self.term_state.store(ON, Ordering::Relaxed);
     }
 
     /// The job is over for this trainer: what comes is no event. `is_kept`: a cut says so.
@@ -233,6 +239,7 @@ impl Cluster {
     /// forgotten.
     pub fn abandon(&self) {
         self.recovery().n_back.fetch_add(1, Ordering::Relaxed);
+        self.break_off_trainers();
         self.state().is_away = true;
         self.close();
         if let Some(sender) = self.communicator().take() {
@@ -248,6 +255,9 @@ impl Cluster {
 
     /// Joins all servers in one term, and gets what they have kept of this trainer.
     fn arrive(&self) -> Result<()> {
+        if self.is_kept_by_trainers() {
+            return self.arrive_among();
+        }
         let clients = self.new_clients()?;
         self.recovery().hurry(true);
         let joined = tcp::join(&clients).map_err(Error::from).and_then(|term| {
@@ -272,7 +282,7 @@ impl Cluster {
     }
 
     /// Takes note of what servers have kept; a process that was started again catches up with it.
-    fn keep(&self, base: u64, state: LocalState, journal: &[u8]) -> Result<()> {
+    pub(super) fn keep(&self, base: u64, state: LocalState, journal: &[u8]) -> Result<()> {
         *self.recovery().former.lock().even_if_poisoned() = state.former.clone();
         let mut timeline = self.timeline();
         let is_new = timeline.is_fresh();
@@ -446,6 +456,9 @@ fn is_of_a_wait(error: &Error) -> bool {
 fn is_ps_death(error: &ps::Error) -> bool {
     match error {
         ps::Error::OtherTerm { .. } | ps::Error::ServerLost { .. } => true,
+        ps::Error::Trainers(failure) => {
+            matches!(failure, Failure::Lost { .. } | Failure::NotBegun { .. })
+        }
         ps::Error::Refused { refusal, .. } => {
             matches!(refusal, Refusal::OtherTerm(_))
         }

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use tensor::{EvenIfPoisoned, Value};
 
+use super::Stream;
 use super::client::Patience;
 use super::group::Stops;
 use crate::collective::{Collective, Exchanged, Exchanges, Failure, Outgoing, PeerMessage, Terms};
@@ -66,6 +67,7 @@ struct MeshState {
     changed: Condvar,
     /// By rank; none for this trainer.
     writers: Vec<Option<Sender<ToWrite>>>,
+    streams: Vec<Option<Arc<Stream>>>,
 }
 
 /// What a writing thread is told.
@@ -218,9 +220,24 @@ impl Mesh {
         self.shared.fail(failure);
     }
 
+    /// How many exchanges have begun here: at the same place of a script, as many on all trainers.
+    pub fn n_begun(&self) -> u64 {
+        self.shared.exchanges().n_begun()
+    }
+
+    /// Ends all connections without a good-bye: the trainers meet again.
+    pub fn break_off(&self) {
+        self.end_writing();
+        self.shared.streams.iter().flatten().for_each(|stream| stream.shut_down());
+    }
+
     /// Says good-bye: this trainer has ended in order. What is written now has still time to arrive.
     pub fn leave(&self) {
         self.shared.tell_all(&PeerMessage::Bye);
+        self.end_writing();
+    }
+
+    fn end_writing(&self) {
         for writer in self.shared.writers.iter().flatten() {
             let _ = writer.send(ToWrite::End);
         }

@@ -39,10 +39,12 @@ pub(super) fn start(
         ends.push(end);
     }
     let exchanges = Mutex::new(exchanges);
-    let shared = Arc::new(MeshState { exchanges, changed: Condvar::new(), writers });
+    let streams: Vec<_> = streams.into_iter().map(|stream| stream.map(Arc::new)).collect();
+    let changed = Condvar::new();
+    let shared = Arc::new(MeshState { exchanges, changed, writers, streams: streams.clone() });
     let mut threads = Vec::new();
     for ((rank, stream), end) in streams.into_iter().enumerate().zip(ends) {
-        let Some(stream) = stream.map(Arc::new) else { continue };
+        let Some(stream) = stream else { continue };
         let mut sharing = Sharing::new(memory.clone());
         sharing.connected(stream.is_local());
         let (rank, sharing) = (rank as u32, Arc::new(Mutex::new(sharing)));
