@@ -2724,7 +2724,7 @@ class layers:
         """Zeros like another variable."""
 
 def once_in_job(what: Any, act: Any) -> Any:
-    ...
+    """Does something that a script does once, and returns what came of it: a script that is started again in a job that recovers does not do it again."""
 
 def leave_cluster(in_order: Any) -> Any:
     """Python ends: tells servers and other trainers that this trainer goes, if it never said that its job is done."""

@@ -44,7 +44,7 @@ type Spare = Arc<Mutex<Vec<Feed>>>;
 #[derive(Debug)]
 pub(crate) struct PastProgram {
     pub(crate) program: Program,
-    /// Something is different after a run: on servers, or in a variable that lives on.
+    /// Something is different after a run: on servers, or in a variable that lives on; or other trainers need it.
     pub(crate) changes: bool,
     /// The op that takes batches from somewhere else than the feed.
     reads_inside: Option<String>,
@@ -54,7 +54,9 @@ impl PastProgram {
     fn new(program: &Program, cluster: &Cluster) -> Self {
         let ops = || program.blocks().iter().flat_map(|block| &block.ops);
         let lives_on = |name: &str| program.find_var(0, name).is_some_and(|var| var.persistable);
-        let changes = talks(program, cluster) || ops().any(|op| op.writes().any(lives_on));
+        let changes = talks(program, cluster)
+            || program_sum(program).is_some()
+            || ops().any(|op| op.writes().any(lives_on));
         let reads =
             ops().find(|op| op.traits().has_side_effect && !op.input_names("Reader").is_empty());
         let reads_inside = reads.map(|op| op.kind.clone());

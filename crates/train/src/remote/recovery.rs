@@ -4,6 +4,7 @@
 //! servers, wait until all are there, join them in one term, get what they have kept of this trainer,
 //! and go on from there. Whatever fails meanwhile is a reason to do the same again.
 
+use std::cell::RefCell;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -208,7 +209,7 @@ impl Cluster {
         let limit = Duration::from_millis(self.state().patience.recover_ms);
         // One that turns to other servers says that.
         if !self.must_follow() {
-            log(&recovery_lines::goes_back(&why.to_string()));
+            log(&recovery_lines::goes_back(&told(why)));
         }
         loop {
             self.abandon();
@@ -218,7 +219,7 @@ impl Cluster {
             };
             match tried.and_then(|()| self.do_again(start)) {
                 Err(error) if self.may_go_back(&error) && start.elapsed() < limit => {
-                    log(&recovery_lines::goes_back(&error.to_string()));
+                    log(&recovery_lines::goes_back(&told(&error)));
                 }
                 // Nothing is lost: when the job is started again, it continues from the last cut.
                 Err(_) if self.ends() => {
@@ -438,6 +439,18 @@ fn recall(clients: &[Arc<Client>], cut: u64) -> Result<Given> {
         }
     }
     Ok(all)
+}
+
+/// Why the job goes back. What a job does that does not recover is left out.
+fn told(error: &Error) -> String {
+    let gone = RefCell::new(None);
+    comes_from(error, &|cause| {
+        if let Cause::Ps(ps::Error::Trainers(Failure::Lost { trainer, endpoint, why })) = cause {
+            *gone.borrow_mut() = Some(format!("trainer {trainer} ({endpoint}) is gone: {why}"));
+        }
+        false
+    });
+    gone.into_inner().unwrap_or_else(|| error.to_string())
 }
 
 /// Whether an error tells of a process that died, or of a job that goes back.

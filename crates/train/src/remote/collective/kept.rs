@@ -1,6 +1,7 @@
 //! What trainers without servers keep of each other, so that one that died can come back.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use tensor::Value;
 
@@ -22,8 +23,8 @@ pub(super) struct KeptCut {
     common: Variables,
     /// By rank, what only that trainer has.
     own: Vec<Vec<u8>>,
-    /// By rank, the journal of its script.
-    journals: Vec<Vec<u8>>,
+    /// By rank, the journal of its script, in the parts that came with cuts.
+    journals: Vec<Vec<Arc<[u8]>>>,
 }
 
 /// What a trainer tells the others at a cut.
@@ -99,7 +100,7 @@ impl KeptCut {
         journals.resize(told.len(), Vec::new());
         let mut own = Vec::with_capacity(told.len());
         for (journal, told) in journals.iter_mut().zip(told) {
-            journal.extend(told.journal);
+            journal.push(told.journal.into());
             own.push(told.own);
         }
         Self { number: self.number + 1, common, own, journals }
@@ -117,8 +118,8 @@ impl KeptCut {
     }
 
     /// The journal of a trainer.
-    pub(super) fn journal(&self, rank: usize) -> &[u8] {
-        self.journals.get(rank).map(Vec::as_slice).unwrap_or_default()
+    pub(super) fn journal(&self, rank: usize) -> Vec<u8> {
+        self.journals.get(rank).map(|parts| parts.concat()).unwrap_or_default()
     }
 
     pub(super) fn to_bytes(&self) -> Vec<u8> {
@@ -133,10 +134,10 @@ impl KeptCut {
                 to.value(value);
             }
         }
-        for list in [&self.own, &self.journals] {
-            to.count(list.len());
-            list.iter().for_each(|bytes| to.bytes(bytes));
-        }
+        to.count(self.own.len());
+        self.own.iter().for_each(|bytes| to.bytes(bytes));
+        to.count(self.journals.len());
+        (0..self.journals.len()).for_each(|rank| to.bytes(&self.journal(rank)));
         to.0
     }
 
@@ -150,10 +151,11 @@ impl KeptCut {
                 vars.insert(name, from.value()?);
             }
         }
-        for list in [&mut cut.own, &mut cut.journals] {
-            for _ in 0..from.count()? {
-                list.push(from.bytes()?.to_vec());
-            }
+        for _ in 0..from.count()? {
+            cut.own.push(from.bytes()?.to_vec());
+        }
+        for _ in 0..from.count()? {
+            cut.journals.push(vec![from.bytes()?.into()]);
         }
         Ok(cut)
     }
@@ -180,7 +182,7 @@ mod tests {
 
     fn state(own: f32) -> LocalState {
         let vars = [("w", 1.0, 300), ("mean", own, 300), ("b", 2.0, 3)];
-        let vars = vars.map(|(name, x, n)| (name.to_string(), Tensor::full([n], x).into()));
+        let vars = vars.map(|(name, x, n)| (name.to_string(), Value::from(Tensor::full([n], x))));
         LocalState { scopes: [(0, vars.into())].into(), ..LocalState::default() }
     }
 
@@ -207,7 +209,7 @@ mod tests {
             assert_eq!(back.state(rank).unwrap(), *state);
         }
         let next = back.next(Variables::new(), told);
-        assert_eq!((next.number, next.journal(1)), (2, &[7, 7][..]));
+        assert_eq!((next.number, next.journal(1)), (2, vec![7, 7]));
     }
 
     #[test]

@@ -146,7 +146,7 @@ impl Cluster {
                 cut = KeptCut::from_bytes(&bytes)?;
             }
         }
-        let (state, journal) = (cut.state(members.rank)?, cut.journal(members.rank).to_vec());
+        let (state, journal) = (cut.state(members.rank)?, cut.journal(members.rank));
         {
             let mut met = self.0.trainers.lock().even_if_poisoned();
             let n_begun = joined.mesh.n_begun();
@@ -195,8 +195,8 @@ impl Cluster {
         let elapsed_ms = told.first().map_or(0, |told| told.elapsed_ms);
         let place = CutPlace { before, after: joined.mesh.n_begun() };
         let number = self.with_keeping(|keeping| {
-            let last = keeping.cuts.last().cloned().unwrap_or_default();
-            let cut = last.next(common, told);
+            let first = KeptCut::default();
+            let cut = keeping.cuts.last().unwrap_or(&first).next(common, told);
             let number = cut.number;
             keeping.add(cut, elapsed_ms, place);
             number
