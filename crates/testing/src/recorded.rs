@@ -1,49 +1,62 @@
-//! Jobs with servers that the real Fluid ran, as they were recorded; and batches of a net with a sparse table.
+//! Fluid's recorded jobs with servers: the net, the batches of each trainer, and what came of them.
 
 use serde_json::Value as Json;
 use tensor::{Lod, Tensor};
 use train::Feed;
 
-use crate::close::{Tolerance, assert_close};
 use crate::golden::{self, Golden};
+use crate::job::Plan;
 
-/// A job that the real Fluid ran.
+/// One of them.
 #[derive(Debug)]
 pub struct RecordedJob {
-    /// What it had and what came of it.
+    /// Its numbers.
     pub golden: Golden,
-    /// What it was.
+    /// How it was built.
     pub case: Json,
 }
 
 impl RecordedJob {
     /// The job of this name.
+    ///
+    /// # Panics
+    /// If there is none.
     pub fn load(name: &str) -> Self {
-        let golden = Golden::load(&format!("ps_{name}.npz"));
         let config = golden::json("config.json");
-        let mut cases = config["ps"].as_array().into_iter().flatten();
-        let case = cases.find(|case| case["name"] == name).cloned();
-        let mut case = case.unwrap_or_else(|| panic!("no job `{name}` was recorded"));
+        let cases = config["ps"].as_array().expect("a list");
+        let case = cases.iter().find(|case| case["name"] == name);
+        let mut case = case.expect("a job of this name").clone();
         case["net"]["tanh"] = true.into();
         case["net"]["mean"] = true.into();
-        Self { golden, case }
+        Self { golden: Golden::load(&format!("ps_{name}.npz")), case }
     }
 
-    /// A number of the case.
+    /// A number of it: `servers`, `trainers`, `steps`.
+    ///
+    /// # Panics
+    /// If it does not say.
     pub fn n(&self, key: &str) -> usize {
-        self.case[key].as_u64().unwrap_or_else(|| panic!("`{key}` is no number")) as usize
+        self.case[key].as_u64().expect("a number") as usize
     }
 
-    /// What variables began with.
+    /// A job like it, whose servers begin as Fluid's do.
+    pub fn plan(&self) -> Plan {
+        let mut plan = Plan::sync(self.n("servers"), self.n("trainers"));
+        plan.config.fluid_block_init = true;
+        plan
+    }
+
+    /// What parameters began with, as far as that was recorded.
     pub fn init(&self) -> impl Iterator<Item = (String, Tensor)> {
-        self.golden.under("init/").map(|(name, tensor)| (name.to_string(), tensor.clone()))
+        let init = self.golden.under("init/");
+        init.map(|(name, tensor)| (name.to_string(), tensor.clone()))
     }
 
-    /// A batch of a trainer.
+    /// The batch of a step.
     pub fn feed(&self, trainer: usize, step: usize) -> Feed {
         let prefix = format!("trainer{trainer}/batch/");
-        let names: Vec<String> =
-            self.golden.under(&prefix).map(|(name, _)| name.to_string()).collect();
+        let names = self.golden.under(&prefix).map(|(name, _)| name.to_string());
+        let names: Vec<String> = names.collect();
         names.iter().fold(Feed::new(), |feed, name| {
             let mut batch = self.golden.part(&format!("{prefix}{name}"), step);
             if name.starts_with('C') {
@@ -52,27 +65,4 @@ impl RecordedJob {
             feed.with(name, batch)
         })
     }
-
-    /// Compares the losses of a trainer.
-    #[track_caller]
-    pub fn assert_losses(&self, trainer: usize, losses: &[f64]) {
-        let key = format!("trainer{trainer}/losses");
-        assert_close(&key, losses, &self.golden.numbers(&key), Tolerance::of(1e-5));
-    }
-}
-
-/// A batch for a net with a table of 10001 rows and three slots; `n_ids` is how many ids a slot has.
-pub fn sparse_feed(trainer: usize, step: usize, n_ids: impl Fn(i64) -> i64) -> Feed {
-    let n = 8;
-    let at = |k: usize, row: usize| (trainer * 7919 + step * 104_729 + row * 31 + k * 5) as i64;
-    let column =
-        |numbers: Vec<i64>| Tensor::new([n, 1], &numbers).unwrap_or_else(|error| panic!("{error}"));
-    let mut feed = Feed::new();
-    for k in 0..3 {
-        let ids = (0..n).map(|row| at(k, row) * 2503 % 10001 % n_ids(k as i64)).collect();
-        let mut ids = column(ids);
-        ids.set_lod(Lod::from_lengths(vec![1; n]));
-        feed = feed.with(&format!("C{}", k + 1), ids);
-    }
-    feed.with("label", column((0..n).map(|row| at(0, row) / 3 % 2).collect()))
 }
