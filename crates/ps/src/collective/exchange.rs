@@ -239,6 +239,9 @@ impl Exchange {
 
     /// All shares of a chunk are there.
     fn complete(&mut self, at: usize, reaction: &mut Reaction) {
+        if self.reduction().is_none() {
+            return;
+        }
         // Memory of this machine costs nothing to wait with, and whoever reads the sum next has it in its
         // cache if it has made it.
         let is_near = self.shares[at].iter().flatten().any(Payload::is_lent);

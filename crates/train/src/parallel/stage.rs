@@ -245,7 +245,7 @@ fn drafts(program: &Program, loss: Loss) -> Vec<Draft> {
 /// Whether an op exchanges values with other trainers, or would wait for that on a graphics card.
 fn exchanges(op: &OpDesc) -> bool {
     let is_exchange = program::op::collective::asked(op).is_ok_and(|asked| asked.is_some());
-    is_exchange || matches!(op.kind.as_str(), "c_sync_calc_stream" | "c_sync_comm_stream")
+    is_exchange || program::op::collective::waits_for_stream(op)
 }
 
 /// Whether an op fetches rows of a table that is spread by id, or is on the way to it or from it:

@@ -34,9 +34,8 @@ impl Op for Finish {
 /// There are no streams here: ops that wait for one go, where they change nothing.
 pub(super) fn drop_syncs(plan: &mut BlockPlan) {
     let is_sync = |planned: &Planned| {
-        let kind = planned.desc.kind.as_str();
         let in_place = planned.desc.input_names("X") == planned.desc.output_names("Out");
-        in_place && matches!(kind, "c_sync_calc_stream" | "c_sync_comm_stream")
+        in_place && program::op::collective::waits_for_stream(&planned.desc)
     };
     plan.ops.retain(|planned| !is_sync(planned));
 }
