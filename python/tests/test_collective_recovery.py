@@ -101,8 +101,9 @@ def files_of(cluster, n_files, n_samples):
     return ",".join(names)
 
 
-def test_a_pass_over_a_dataset_goes_on_where_it_was(cluster):
-    arguments = ["dataset", "--files", files_of(cluster, 4, 1600)]
+@pytest.mark.parametrize("threads", ["1", "2"])
+def test_a_pass_over_a_dataset_goes_on_where_it_was(cluster, threads):
+    arguments = ["dataset", "--files", files_of(cluster, 4, 1600), "--threads", threads]
     whole, _ = undisturbed(cluster, 2, *arguments)
     assert whole
     endpoints = free_endpoints(2)
