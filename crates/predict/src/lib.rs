@@ -6,6 +6,8 @@
 //! **Invariant:** parameters are only read. A request that fails harms no other request.
 
 mod batch;
+mod compute;
+mod cores;
 mod error;
 mod model;
 mod predictor;
@@ -17,5 +19,5 @@ pub use batch::{Column, Samples};
 pub use error::{Error, Result};
 pub use model::ModelFiles;
 pub use predictor::Predictor;
-pub use serve::{Limits, PredictionServer, Settings};
+pub use serve::{Limits, PredictionServer, Settings, read_request};
 pub use slot::Slot;
