@@ -92,7 +92,10 @@ impl Samples {
             return self.set_at(at, column);
         }
         let n = n_values / n_samples.max(1);
-        if n_samples * n != n_values || n % width != 0 || n != width && !slot.is_sequence() {
+        if n_samples * n != n_values
+            || !n.is_multiple_of(width)
+            || n != width && !slot.is_sequence()
+        {
             let what = if slot.is_sequence() { "an element" } else { "a sample" };
             let problem = format!("{what} has {width} numbers, but each sample given has {n}");
             return Err(Error::WrongLength { slot: slot.name.clone(), problem });

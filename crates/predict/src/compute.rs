@@ -83,7 +83,7 @@ impl Model {
         std::thread::scope(|threads| {
             for _ in &cores {
                 // A thread that cannot be started is no loss: the others do its parts.
-                let _ = std::thread::Builder::new().spawn_scoped(threads, &work);
+                let _ = std::thread::Builder::new().spawn_scoped(threads, work);
             }
             work();
         });

@@ -9,6 +9,7 @@ mod batch;
 mod compute;
 mod cores;
 mod error;
+mod fold;
 mod model;
 mod predictor;
 mod serve;

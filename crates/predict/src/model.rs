@@ -13,6 +13,7 @@ use train::{Executor, Feed, PackedWeights, Scope};
 use crate::batch::Samples;
 use crate::cores::Cores;
 use crate::error::{Error, Result};
+use crate::fold::fold_constants;
 use crate::slot::Slot;
 
 /// The files of a model, where they do not have their usual names.
@@ -62,8 +63,9 @@ impl Model {
         n_threads: Arc<AtomicUsize>,
     ) -> Result<Self> {
         let scope = Scope::new();
-        let model =
+        let mut model =
             load_inference_model(&scope, dir, files.model.as_deref(), files.params.as_deref())?;
+        fold_constants(&mut model.program, &scope);
         let slots: Arc<[Slot]> = Slot::all(&model)?.into();
         let shared = |name: String| {
             let value = scope.write(&name, |value| {

@@ -3,7 +3,7 @@
 //! Then samples of several callers can be computed as one batch, and a large batch in parts. An op that is not
 //! known here may look at the whole batch: its program is left alone.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use crate::block::OpDesc;
 use crate::names::EMPTY;
@@ -35,6 +35,29 @@ pub fn computes_by_sample(program: &Program, feeds: &[String], fetches: &[String
         }
     }
     fetches.iter().all(|name| rows.contains(name.as_str()))
+}
+
+/// The ops of block 0 that give the same numbers in every run, in order: they read parameters that nobody
+/// changes, and each other.
+pub fn constant_ops(program: &Program) -> Vec<usize> {
+    let all = || program.blocks().iter().flat_map(|block| &block.ops);
+    let mut n_written: HashMap<&str, usize> = HashMap::new();
+    all().flat_map(|op| op.writes()).for_each(|var| *n_written.entry(var).or_default() += 1);
+    let is_persistable =
+        |var: &str| program.find_var(0, var).is_some_and(|var| var.persistable && !var.is_data);
+    let (mut constant, mut made) = (Vec::new(), HashSet::new());
+    for (at, op) in program.block(0).ops.iter().enumerate() {
+        let is_steady =
+            |var: &str| made.contains(var) || is_persistable(var) && !n_written.contains_key(var);
+        let is_new = |var: &str| n_written.get(var) == Some(&1) && !is_persistable(var);
+        let is_plain = OpOnRows { op, program, rows: &HashSet::new() }.is_constant()
+            && op.sub_blocks().is_empty();
+        if is_plain && op.reads().all(is_steady) && op.writes().all(is_new) {
+            constant.push(at);
+            made.extend(op.writes());
+        }
+    }
+    constant
 }
 
 /// An op, and the variables that have a row for each sample.
