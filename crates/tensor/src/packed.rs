@@ -7,6 +7,7 @@
 
 use std::array::from_fn;
 
+use bytemuck::{Pod, Zeroable, cast_slice, cast_slice_mut};
 use pulp::{Arch, Simd, WithSimd};
 
 /// Rows that are multiplied before the next columns: their numbers stay in the second cache.
@@ -21,8 +22,13 @@ pub struct PackedMatrix {
     floats: usize,
     panels: Vec<Panel>,
     /// The numbers of all panels; a panel has those of its columns, row by row.
-    data: Vec<f32>,
+    data: Vec<CacheLine>,
 }
+
+/// What a register holds at most. It is loaded from one line of the cache, and not from two.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C, align(64))]
+struct CacheLine([f32; 16]);
 
 /// Some columns next to each other.
 #[derive(Clone, Copy, Debug)]
@@ -101,23 +107,25 @@ impl WithSimd for Pack<'_> {
         let floats = S::F32_LANES;
         let n_registers = columns.div_ceil(floats);
         let n_panels = n_registers.div_ceil(registers_max::<S>());
-        let mut packed =
-            PackedMatrix { rows, columns, floats, panels: Vec::new(), data: Vec::new() };
+        let (mut panels, mut arranged) = (Vec::new(), Vec::new());
         let mut first_column = 0;
         for panel in 0..n_panels {
             // As equal as can be, so that no panel is slow because it is narrow.
             let registers = n_registers / n_panels + usize::from(panel < n_registers % n_panels);
             let width = (registers * floats).min(columns - first_column);
-            let from = packed.data.len();
-            packed.panels.push(Panel { first_column, columns: width, registers, from });
+            let from = arranged.len();
+            panels.push(Panel { first_column, columns: width, registers, from });
             for row in 0..rows {
                 let at = row * columns + first_column;
-                packed.data.extend_from_slice(&data[at..at + width]);
-                packed.data.resize(from + (row + 1) * registers * floats, 0.0);
+                arranged.extend_from_slice(&data[at..at + width]);
+                arranged.resize(from + (row + 1) * registers * floats, 0.0);
             }
             first_column += width;
         }
-        packed
+        let mut data = vec![CacheLine([0.0; 16]); arranged.len().div_ceil(16)];
+        let place: &mut [f32] = cast_slice_mut(&mut data);
+        place[..arranged.len()].copy_from_slice(&arranged);
+        PackedMatrix { rows, columns, floats, panels, data }
     }
 }
 
@@ -136,12 +144,13 @@ impl WithSimd for Multiply<'_> {
     fn with_simd<S: Simd>(self, simd: S) {
         assert_eq!(self.matrix.floats, S::F32_LANES, "arranged on this machine");
         let Self { matrix, x, finish, out, n_rows } = self;
+        let data: &[f32] = cast_slice(&matrix.data);
         let mut first = 0;
         while first < n_rows {
             let n = BLOCK_ROWS.min(n_rows - first);
             for panel in &matrix.panels {
                 let size = matrix.rows * panel.registers * matrix.floats;
-                let weights = S::as_simd_f32s(&matrix.data[panel.from..panel.from + size]).0;
+                let weights = S::as_simd_f32s(&data[panel.from..panel.from + size]).0;
                 let (depth, stride) = (matrix.rows, matrix.columns);
                 let mut part = Part { simd, weights, panel, finish, x, out, depth, stride };
                 match panel.registers {
@@ -208,7 +217,7 @@ impl<S: Simd> Part<'_, S> {
             }
         }
         for (m, sums) in sums.iter().enumerate() {
-            self.store(first + m, bytemuck::cast_slice(sums));
+            self.store(first + m, cast_slice(sums));
         }
     }
 
