@@ -417,6 +417,6 @@ def test_adult(real):
 
 def test_movielens(real):
     needs("movielens-100k", "u1.base")
-    trained = pw.CTR(target="rating", verbose=False, **real.MOVIELENS)
+    trained = pw.CTR(target="rating", loss="squared", verbose=False)
     trained.fit(real.movielens(DATA, "u1.base"))
     assert trained.rmse(real.movielens(DATA, "u1.test")) < 0.929
