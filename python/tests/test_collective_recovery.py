@@ -11,7 +11,7 @@ import pytest
 from clusters import Cluster, free_endpoints
 from test_collective import variables
 
-SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "jobs", "kept.py")
+SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "jobs", "let_back_in.py")
 #: Cuts come often, so that there are some before and some after every death.
 KEEPS = {"FLAGS_max_restarts": "3", "FLAGS_snapshot_secs": "0.1"}
 
