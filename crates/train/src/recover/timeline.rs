@@ -430,9 +430,9 @@ mod tests {
         timeline.forget_redo();
         let after = timeline.state(None);
         act(timeline, &scope);
+        let (state, journal) = (timeline.state(None), timeline.journal_part());
         assert!(matches!(timeline.restore(&before), Err(Error::TooFarBack { event: 1 })));
         go_back(timeline, &after);
-        let (state, journal) = (timeline.state(None), timeline.journal_part());
         let second = &mut Timeline::<()>::default();
         second.begin_at(state, &journal).unwrap();
         for _ in 0..3 {
