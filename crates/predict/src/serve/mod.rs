@@ -8,13 +8,11 @@
 //! **Invariant:** memory has a limit whatever clients do: connections, bytes of requests and samples that
 //! wait are counted, and what is too much is refused at once.
 
-mod answer;
 mod connection;
 mod json;
 mod metrics;
 mod queue;
 mod raw;
-mod request;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -23,7 +21,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use self::answer::HttpAnswer;
+use watch::http::HttpAnswer;
+
 use self::metrics::Metrics;
 use self::queue::Queue;
 use crate::error::{Error, Result};

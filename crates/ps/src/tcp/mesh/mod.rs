@@ -12,16 +12,18 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use count::{Seconds, WaitingStep};
 use tensor::{EvenIfPoisoned, Tensor, Value};
 
 use super::client::Patience;
 use super::group::Stops;
 use crate::collective::{Collective, Exchanged, Exchanges, Failure, Outgoing, PeerMessage, Terms};
+use crate::counters::WAITING;
 use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
 use crate::lines::{self, Line};
 
-/// Waiting threads look up from their wait at least so often.
+/// WaitingStep threads look up from their wait at least so often.
 const WAKE: Duration = Duration::from_millis(100);
 /// A trainer that is waited for is mentioned after so long, and again after so long.
 const LATE: Duration = Duration::from_secs(3);
@@ -56,6 +58,8 @@ pub struct Mesh {
     settings: MeshSettings,
     shared: Arc<MeshState>,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    /// How long steps waited for others.
+    waited: Arc<Seconds>,
 }
 
 /// What the threads of a trainer have together.
@@ -125,7 +129,8 @@ impl Mesh {
         let endpoints = membership.endpoints.iter().map(Endpoint::to_string).collect();
         let exchanges = Exchanges::new(membership.me, endpoints);
         let (shared, threads) = peers::start(exchanges, streams, &settings)?;
-        Ok(Self { membership, settings, shared, threads: Mutex::new(threads) })
+        let (threads, waited) = (Mutex::new(threads), WAITING.of("other trainers"));
+        Ok(Self { membership, settings, shared, threads, waited })
     }
 
     /// Who this is, and who the others are.
@@ -173,10 +178,12 @@ impl Mesh {
         let (start, mut said) = (Instant::now(), Instant::now());
         let deadline = Duration::from_millis(self.settings.patience.answer_ms);
         let mut exchanges = self.shared.exchanges();
+        let mut waiting = None;
         loop {
             if let Some(outcome) = exchanges.take(number) {
                 return outcome.map_err(Error::Trainers);
             }
+            waiting = waiting.or_else(|| WaitingStep::begin(&self.waited));
             let woken = self.shared.changed.wait_timeout(exchanges, WAKE);
             exchanges = woken.map_or_else(|poisoned| poisoned.into_inner().0, |woken| woken.0);
             if start.elapsed() > deadline {
