@@ -720,6 +720,8 @@ class Predictor:
         dirname: Any,
         model_filename: Any = None,
         params_filename: Any = None,
+        *,
+        threads: Any = None,
     ) -> None: ...
     def follow(self, every: float = 1.0) -> Any:
         """From now on newer models in the folder are taken over; it is looked at once in `every` seconds."""

@@ -249,10 +249,11 @@ impl Prepared {
             if !var.need_check_feed {
                 continue;
             }
-            let (declared, fed) = (&var.meta.dims, tensor.shape().to_i64());
-            let agree = |(&declared, &fed): (&i64, &i64)| declared < 0 || declared == fed;
-            if declared.len() != fed.len() || !declared.iter().zip(&fed).all(agree) {
-                return Err(Error::FeedShape { var: name(), declared: declared.clone(), fed });
+            let (declared, fed) = (&var.meta.dims, tensor.dims());
+            let agree = |(&declared, &fed): (&i64, &usize)| declared < 0 || declared == fed as i64;
+            if declared.len() != fed.len() || !declared.iter().zip(fed).all(agree) {
+                let (declared, fed) = (declared.clone(), tensor.shape().to_i64());
+                return Err(Error::FeedShape { var: name(), declared, fed });
             }
             if var.meta.dtype != tensor.dtype() {
                 let (declared, fed) = (var.meta.dtype, tensor.dtype());

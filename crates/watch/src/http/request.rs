@@ -32,6 +32,15 @@ impl HttpRequest {
     pub fn path(&self) -> &str {
         self.target.split('?').next().unwrap_or("")
     }
+
+    /// Reads a request that is there as a whole; of a body that is not, what is there.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (head, n_head) = parse(bytes).ok()??;
+        let RequestHead { mut request, n_body, .. } = head;
+        let body = bytes.get(n_head..)?;
+        request.body = body[..n_body.min(body.len())].to_vec();
+        Some(request)
+    }
 }
 
 /// The head of a request.
