@@ -13,7 +13,7 @@ use super::{ServerState, json, raw};
 use crate::error::Error;
 
 /// Raw columns, both ways.
-const COLUMNS: &str = "application/x-paddlewheel-columns";
+pub(super) const COLUMNS: &str = "application/x-paddlewheel-columns";
 
 /// Answers until the client goes or does something wrong.
 pub(super) fn serve(stream: TcpStream, shared: &ServerState) {
