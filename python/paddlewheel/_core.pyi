@@ -2895,6 +2895,9 @@ class nets:
 def no_such_name(module: Any, name: str, known: Any) -> Any:
     """What to say of a name that a module does not have."""
 
+def once_in_job(what: Any, act: str) -> Any:
+    """Does something that a script does once, and returns what came of it: a script that is started again in a job that recovers does not do it again."""
+
 def op_proto(kind: Any) -> Any:
     """What an operator takes and gives; ValueError if there is none of this name."""
 

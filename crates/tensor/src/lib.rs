@@ -4,6 +4,7 @@
 //! of its arguments, so that ops, tables and tests can share it.
 
 mod buffer;
+mod collective;
 mod dtype;
 mod error;
 mod float;
@@ -28,6 +29,7 @@ mod value;
 mod wide;
 
 pub use buffer::{Buffer, LENT_BYTES_MIN, Memory, MemoryPlace};
+pub use collective::{Collective, ReduceOp};
 pub use dtype::{Bool, DType, Element};
 pub use error::{Error, Result};
 pub use float::{Float, Number};

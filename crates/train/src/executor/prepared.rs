@@ -374,15 +374,16 @@ pub fn sharing(program: &Program) -> Result<Vec<Vec<String>>> {
     Ok(places)
 }
 
-/// Variables whose memory goes to servers and is exchanged for other memory that servers can read:
-/// it is of use for a variable of the same size only.
+/// Variables whose memory goes to servers or other trainers and is exchanged for other memory that they can
+/// read: it is of use for a variable of the same size only.
 fn given_away(plan: &BlockPlan) -> HashSet<String> {
     let is_given = |planned: &&plan::Planned| match &planned.route {
         Some(Route::Send(route::Send::Grads(grads))) => grads.for_good,
         _ => false,
     };
     let given = plan.ops.iter().filter(is_given);
-    given.flat_map(|planned| planned.desc.input_names("X")).cloned().collect()
+    let given = given.flat_map(|planned| planned.desc.input_names("X"));
+    given.chain(fuse::exchanged(plan)).cloned().collect()
 }
 
 /// Variables that some op may read before any op of the same run has written them. What only a

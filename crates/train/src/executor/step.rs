@@ -97,9 +97,6 @@ impl Host for World<'_, '_> {
     }
 
     fn trainers(&mut self) -> program::Result<&mut dyn Trainers> {
-        if self.watch.borrows.is_some() {
-            return Err(program::op::host_error(Error::ThreadsExchange));
-        }
         Ok(&mut self.watch.trainers)
     }
 
