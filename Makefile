@@ -116,6 +116,7 @@ bench: $(VENV)/ready  ## Measures training, reading and calls from Python, one n
 	$(VENV)/bin/python python/bench/short_way.py
 	$(VENV)/bin/python python/bench/recovery.py
 	$(VENV)/bin/python python/bench/scale.py
+	$(VENV)/bin/python python/bench/watching.py
 	$(VENV)/bin/python python/bench/collective.py --torch "$(wildcard $(TORCH_PYTHON))"
 
 WHEEL := .wheel

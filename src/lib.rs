@@ -31,6 +31,7 @@ mod error;
 mod job;
 mod session;
 
+pub use count;
 pub use ctr;
 pub use data;
 pub use export;
@@ -40,6 +41,7 @@ pub use program;
 pub use ps;
 pub use tensor;
 pub use train;
+pub use watch;
 
 pub use error::{Error, Result};
 pub use job::{Member, Serving, Trainer};

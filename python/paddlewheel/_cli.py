@@ -11,6 +11,7 @@ USAGE = """usage: paddlewheel run [python options] script.py [arguments]
        paddlewheel launch_ps [options] script [arguments]
        paddlewheel launch [options] script [arguments]
        paddlewheel scale DIR --servers N
+       paddlewheel watch HOST:PORT …
        paddlewheel render k8s|jobset|slurm [options] script [arguments]
        paddlewheel serve DIR [--follow] [--host HOST] [--port PORT] [options]
        paddlewheel fit FILE --target COLUMN [options]
@@ -23,7 +24,8 @@ USAGE = """usage: paddlewheel run [python options] script.py [arguments]
 
 `paddlewheel run` is `python` with `import paddle` meaning `import paddlewheel`; so it does in
 scripts that the launchers start. `launch_ps` starts parameter servers and trainers, `launch`
-trainers alone; `scale` gives a running job another number of servers; `render` prints what to
+trainers alone; `scale` gives a running job another number of servers; `watch` shows a running job on a page
+(so does `launch_ps --web`); `render` prints what to
 submit to a cluster; `serve` answers predictions of a saved model over HTTP, on this machine only
 unless another `--host` is named; `fit` trains a click-through model on
 a table; `--help` behind them says more. The readers are pipe commands of a dataset: text
@@ -36,7 +38,7 @@ saved folder holds, `export` writes it in other formats, `import` puts rows into
 READERS = ["criteo-reader", "csv-reader", "parquet-reader"]
 FOLDER_COMMANDS = ["show", "export", "import"]
 COMMANDS = [
-    "run", "launch_ps", "launch", "scale", "render", "serve", "fit", *READERS, "make-criteo",
+    "run", "launch_ps", "launch", "scale", "watch", "render", "serve", "fit", *READERS, "make-criteo",
     *FOLDER_COMMANDS, "version", "help",
 ]
 
@@ -152,7 +154,7 @@ def main(argv=None):
     arguments = sys.argv[1:] if argv is None else argv
     if arguments[:1] == ["run"] and len(arguments) > 1:
         return run(arguments[1:])
-    if arguments[:1] in (["launch_ps"], ["launch"], ["scale"]):
+    if arguments[:1] in (["launch_ps"], ["launch"], ["scale"], ["watch"]):
         return start(arguments[0], arguments[1:])
     if arguments[:1] == ["render"]:
         return render(arguments[1:])

@@ -1261,6 +1261,9 @@ class fleet:
         server_endpoints: Any,
     ) -> Any:
         """The role that a user describes."""
+    @staticmethod
+    def watch(arguments: Any, python: Any, alias: Any) -> Any:
+        """Shows what processes do that others have started; returns the exit code."""
 
 def get_grad_op_desc(op_desc: Any, no_grad_set: Any = None, grad_sub_block: Any = None) -> Any:
     """The operators that compute the gradient of one, and which variable each gradient is of."""

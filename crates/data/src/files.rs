@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Cursor, Read, Seek};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use flate2::read::MultiGzDecoder;
 
@@ -52,9 +52,34 @@ pub(crate) enum Opened {
 impl Opened {
     pub(crate) fn reader(self) -> Box<dyn Read + Send> {
         match self {
-            Opened::Plain(file) => Box::new(file),
+            Opened::Plain(file) => Box::new(Counted(file)),
             Opened::Stream(stream) => stream,
         }
+    }
+}
+
+static N_READ: AtomicU64 = AtomicU64::new(0);
+
+/// Bytes of files that this process has read so far, as they are on disk. A file that a command reads counts
+/// when it is over.
+pub fn read_bytes() -> u64 {
+    N_READ.load(Ordering::Relaxed)
+}
+
+/// A file was read to its end by somebody else: a command, say.
+pub(crate) fn note_read(path: &str) {
+    let n = std::fs::metadata(path).map_or(0, |about| about.len());
+    N_READ.fetch_add(n, Ordering::Relaxed);
+}
+
+/// Counts what is read.
+struct Counted(File);
+
+impl Read for Counted {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let n = self.0.read(bytes)?;
+        N_READ.fetch_add(n as u64, Ordering::Relaxed);
+        Ok(n)
     }
 }
 
@@ -68,7 +93,7 @@ pub(crate) fn open(path: &str) -> io::Result<(Opened, bool)> {
     let packed = head == GZIP;
     if file.rewind().is_ok() {
         let opened = match packed {
-            true => Opened::Stream(Box::new(MultiGzDecoder::new(file))),
+            true => Opened::Stream(Box::new(MultiGzDecoder::new(Counted(file)))),
             false => Opened::Plain(file),
         };
         return Ok((opened, filled));

@@ -48,6 +48,7 @@ pub use dataset::{Dataset, SampleCounts, n_lacking};
 pub use desc::{FeedDesc, SlotDesc};
 pub use error::{Error, ExchangeError, Refusal, Result};
 pub use feed::{Feed, FeedNames};
+pub use files::read_bytes;
 pub use frame::DataFrame;
 pub use multi_slot::MultiSlot;
 pub use native::{COMMANDS, Native};

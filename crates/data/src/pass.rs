@@ -165,7 +165,9 @@ impl Pass {
             let Sink { n_before, .. } = *sink;
             let (skipped, taken) = (&mut *sink.skipped, &mut *sink.taken);
             let mut rows = TableSink { pass: self, file, n_before, skipped, taken };
-            return table.read(file, source, sink.records, &mut rows);
+            table.read(file, source, sink.records, &mut rows)?;
+            files::note_read(file);
+            return Ok(());
         }
         let input = match input {
             CommandInput::Opened(opened) if self.format != Format::Piped => {
@@ -180,6 +182,7 @@ impl Pass {
         if let Err(source) = self.lines(file, &mut lines, sink)? {
             return Err(lines.into_source().error(source));
         }
+        files::note_read(file);
         let n_lines = lines.n_lines;
         let pipe = lines.into_source();
         let silent = pipe.n_bytes == 0 && filled;

@@ -123,6 +123,13 @@ pub(crate) const N_THREADS: &[&str] = &["CPU_NUM"];
 /// How often a launcher has started this process again; ours.
 pub(crate) const RESTARTS: &[&str] = &["PADDLE_RESTARTS"];
 
+/// The port at which this process answers HTTP, for who watches the job; ours.
+pub(crate) const METRICS_PORT: &[&str] = &["PADDLEWHEEL_METRICS_PORT"];
+/// The address of that; this machine only without it.
+pub(crate) const METRICS_HOST: &[&str] = &["PADDLEWHEEL_METRICS_HOST"];
+/// The file that this process writes its last numbers to.
+pub(crate) const LAST_STATE: &[&str] = &["PADDLEWHEEL_LAST_STATE"];
+
 /// Where files go that are not kept (`TMPDIR`).
 pub fn temporary_folder() -> std::path::PathBuf {
     std::env::temp_dir()

@@ -460,6 +460,9 @@ pub enum Usage {
     /// `scale` without the folder of a job.
     #[error("the folder of the job's snapshots is missing")]
     NoFolder,
+    /// Nobody is named who could be watched.
+    #[error("no process is named: where does one answer (HOST:PORT)?")]
+    NoProcess,
     /// A word too many.
     #[error("`{0}` is not expected here")]
     Surplus(String),

@@ -20,6 +20,7 @@ pub mod role;
 mod signals;
 pub mod strategy;
 mod together;
+pub mod watching;
 
 pub use engine::{Identity, JobMembers};
 pub use error::{Error, Result, ScaleError, SnapshotError, Usage};

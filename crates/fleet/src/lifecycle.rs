@@ -23,6 +23,7 @@ use crate::ready::{self, Watch};
 use crate::role::{Role, RoleKind};
 use crate::signals::{self, Signals};
 use crate::strategy::Strategy;
+use crate::watching;
 
 /// A process of a job with parameter servers.
 pub struct Fleet {
@@ -97,6 +98,7 @@ impl Fleet {
     /// Takes part in a job. `cluster` holds the connections; executors that run this trainer's
     /// programs must share it ([`Executor::set_cluster`]).
     pub fn init(role: Role, flags: Flags, cluster: Cluster) -> Self {
+        watching::begin(Some(&role));
         cluster.set_patience(flags.patience());
         cluster.set_redo_bytes(flags.recovery_memory());
         cluster.set_ends(Arc::new(signals::wants_end));
@@ -299,6 +301,7 @@ impl Fleet {
         self.cluster.join(&split.job);
         self.cluster.stop_and_complete(scope)?;
         self.is_started = false;
+        watching::end();
         Ok(())
     }
 
@@ -348,7 +351,9 @@ pub fn serve(main: &Program, scope: &Scope, serving: &Serving) -> Result<Served>
         last = signal.or(last);
         signal.is_some()
     };
-    match (train::serve::serve(main, scope, serving, stops), last) {
+    let served = train::serve::serve(main, scope, serving, stops);
+    watching::end();
+    match (served, last) {
         (Ok(()), _) => Ok(Served::Completed),
         (Err(train::Error::Interrupted { .. }), Some(signal)) => {
             lines::signalled(&signals::name_of(signal)).say();

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use tensor::{DType, Pool, RANK_MAX, Rows, Shape, Tensor, Value};
 
+use crate::counters::NETWORK;
 use crate::error::{Error, Result};
 use crate::shm::{Lender, RegionPlace, Window};
 
@@ -106,6 +107,7 @@ impl<'a> Writer<'a> {
         }
         match lent {
             Some(RegionPlace { slot, offset }) => {
+                NETWORK.lent_bytes.add(tensor.bytes().len() as u64);
                 self.lent.push(self.blobs.len() + self.lent.len());
                 self.u32(slot);
                 self.u64(offset);

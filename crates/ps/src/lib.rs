@@ -3,10 +3,12 @@
 mod chunks;
 pub mod codec;
 pub mod collective;
+pub mod counters;
 mod endpoint;
 mod error;
 mod failure;
 pub mod frame;
+mod hot_keys;
 mod ids;
 pub mod lines;
 pub mod link;

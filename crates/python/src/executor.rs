@@ -77,6 +77,7 @@ impl PyExecutor {
     #[pyo3(signature = (place = None))]
     fn new(place: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
         let _ = place;
+        fleet::watching::begin(None);
         let (mut executor, raised) = (Executor::new(), Raised::default());
         executor.set_cluster(cluster::cluster()?.clone());
         let mut state = Runner { executor, feed: Feed::new(), fetched: Vec::new(), raised };

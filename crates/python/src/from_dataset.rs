@@ -139,7 +139,9 @@ pub(crate) fn run(
         None => (Vec::new(), Vec::new(), Duration::MAX),
     };
     let (fetched, fetch_every) = (fetch.clone(), print_period);
-    let options = PassOptions { fetch: fetched, fetch_every, watch, watch_every, debug, infers };
+    let fetch_names = labels.clone();
+    let options =
+        PassOptions { fetch: fetched, fetch_names, fetch_every, watch, watch_every, debug, infers };
     let pass = Pass { program, scope, options: &options };
     let handler = handler.map(|handler| (handler.unbind(), names));
     let (bar, raised) = (ProgressBar::default(), raised.clone());

@@ -7,8 +7,10 @@ use std::collections::BTreeSet;
 use testing::tree::{read, texts};
 
 /// The crates that users see. `python` shows its types to Python only.
-const CRATES: &[&str] =
-    &["tensor", "program", "data", "ps", "train", "fleet", "predict", "ctr", "export"];
+const CRATES: &[&str] = &[
+    "tensor", "program", "data", "ps", "train", "fleet", "predict", "ctr", "export", "count",
+    "watch",
+];
 
 /// A folder whose types are options of layers, under the names of Fluid's layers.
 const LAYERS: &str = "program/src/layers/";

@@ -5,6 +5,7 @@
 //! variable and opens no socket.
 
 mod cell;
+pub mod counters;
 mod error;
 pub mod executor;
 pub mod folder;

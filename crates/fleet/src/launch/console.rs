@@ -27,6 +27,11 @@ impl Console {
         Self { out, is_terminal, drawn: None }
     }
 
+    /// Whether somebody looks at it.
+    pub(super) fn is_terminal(&self) -> bool {
+        self.is_terminal
+    }
+
     /// Writes a line. That nobody listens any more does not end a job.
     pub(super) fn say(&mut self, line: &str) {
         let clear = if self.drawn.take().is_some() { "\r\x1b[K" } else { "" };

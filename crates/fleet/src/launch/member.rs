@@ -8,11 +8,13 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
+use watch::job::{Condition, Told};
 
 use super::console::Console;
 use super::group::ProcessGroup;
 use super::plan::{self, Host, Job, Process};
 use super::restarts::{Death, Next, Reason, Restarts, WINDOW};
+use super::watching;
 use crate::env::RESTARTS;
 use crate::error::{Error, Result};
 use crate::lines;
@@ -40,6 +42,8 @@ pub(super) struct Member {
     log_start: u64,
     restarts: Restarts,
     n_restarts: usize,
+    /// How it ended before it was started again.
+    last_end: Option<String>,
     /// When it is started again, if it is.
     due: Option<Instant>,
     /// Why it is not.
@@ -74,6 +78,7 @@ impl Member {
             log_start,
             restarts: Restarts::default(),
             n_restarts: 0,
+            last_end: None,
             due: None,
             given_up: None,
             retires: false,
@@ -178,6 +183,24 @@ impl Member {
         }
     }
 
+    /// How it is, for who watches the job.
+    pub(super) fn told(&self) -> Told {
+        let condition = match self.status {
+            None => Condition::Running,
+            Some(_) if self.due.is_some() => Condition::Restarting,
+            Some(_) if self.has_failed() => Condition::Failed,
+            Some(_) => Condition::Ended,
+        };
+        let is_dead = matches!(condition, Condition::Restarting | Condition::Failed);
+        Told {
+            condition,
+            n_restarts: self.n_restarts,
+            end: self.status.map(|_| self.end()).or_else(|| self.last_end.clone()),
+            lines: if is_dead { self.last_lines() } else { Vec::new() },
+            ..watching::told(&self.process)
+        }
+    }
+
     /// Tells its next start something else.
     pub(super) fn set(&mut self, name: &'static str, value: &str) {
         self.process.set(name, value);
@@ -208,7 +231,9 @@ impl Member {
         if self.due.is_none_or(|due| Instant::now() < due) {
             return Ok(());
         }
-        let line = format!("{}; it is started again", self.end());
+        let end = self.end();
+        let line = format!("{end}; it is started again");
+        self.last_end = Some(end);
         self.n_restarts += 1;
         (self.child, self.log_start) =
             starter.spawn(&self.process, group, self.n_restarts, Some(line))?;

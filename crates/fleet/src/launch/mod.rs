@@ -18,6 +18,7 @@ mod restarts;
 mod scale;
 mod snapshots;
 mod supervisor;
+mod watching;
 
 pub use console::Console;
 pub use plan::Host;
@@ -26,6 +27,7 @@ use crate::error::{Error, Result};
 use crate::flags::Flags;
 use logs::Logs;
 use options::PsOptions;
+use watching::JobWatch;
 
 /// Exit code of a command line that makes no sense.
 const USAGE: i32 = 2;
@@ -71,7 +73,8 @@ fn run_ps(
         snapshots.into_iter().try_for_each(|snapshots| snapshots.finish())?;
         return Ok(0);
     }
-    let ended = supervisor::run(&job, host, console)?;
+    let watched = JobWatch::start(&mut job, &options.watch, Some(&options.log_dir), console);
+    let ended = supervisor::run(&job, watched.as_ref(), host, console)?;
     if let Some(snapshots) = snapshots.filter(|_| ended.is_done) {
         snapshots.finish()?;
     }
@@ -87,6 +90,17 @@ pub fn scale(arguments: &[String], _host: &Host, console: &mut Console) -> i32 {
     finish(run(console), options::SCALE_USAGE, console)
 }
 
+/// Shows what processes do that others have started; returns the exit code.
+pub fn watch(arguments: &[String], _host: &Host, console: &mut Console) -> i32 {
+    let run = |console: &mut Console| match options::watch(arguments)? {
+        None => help(options::WATCH_USAGE, console),
+        Some(options::WatchedProcesses { addresses, watch, jsonl }) => {
+            watching::watch(&addresses, &watch, jsonl, console)
+        }
+    };
+    finish(run(console), options::WATCH_USAGE, console)
+}
+
 /// Runs a job of trainers alone; returns the exit code.
 pub fn launch(arguments: &[String], host: &Host, console: &mut Console) -> i32 {
     let run = |console: &mut Console| match options::collective(arguments)? {
@@ -95,9 +109,12 @@ pub fn launch(arguments: &[String], host: &Host, console: &mut Console) -> i32 {
             let logs = options.log_dir.as_deref();
             let logs = logs.map(|folder| Logs::take(folder, options.node.as_deref()));
             options.log_dir = logs.as_ref().map(|logs| logs.folder.clone());
+            let watch = options.watch.clone();
             let mut job = plan::collective(options, &crate::env::process)?;
             job.lines.extend(logs.as_ref().and_then(|logs| logs.line.clone()));
-            supervisor::run(&job, host, console).map(|ended| ended.code)
+            let folder = logs.as_ref().map(|logs| logs.folder.as_path());
+            let watched = JobWatch::start(&mut job, &watch, folder, console);
+            supervisor::run(&job, watched.as_ref(), host, console).map(|ended| ended.code)
         }
     };
     finish(run(console), options::COLLECTIVE_USAGE, console)

@@ -29,6 +29,10 @@ usage: launch_ps [options] script [arguments]
                           snapshots, otherwise 0: the job ends)
   --grace_secs S          how long processes may take to end after SIGTERM (30 with snapshots,
                           otherwise 3)
+  --web [HOST:PORT]       show the job on a page (127.0.0.1:8790, or another port if that is taken)
+  --tensorboard DIR       write numbers for TensorBoard there
+  --metrics BOOL          let processes say what they do, each at a port of its own (True)
+  --metrics_host HOST     the address of these ports (127.0.0.1)
 The script is a Python script (.py) or any executable.";
 
 /// What `launch --help` says.
@@ -45,7 +49,18 @@ usage: launch [options] script [arguments]
                           others wait for it, and the job goes on as if nothing had happened
   --use_paddlecloud       machines from PADDLE_TRAINERS, this one from POD_IP
   --print_config BOOL     say what is started (True)
+  --web [HOST:PORT], --tensorboard DIR, --metrics BOOL, --metrics_host HOST
+                          as for launch_ps; without one of the first two, --metrics is False
 The script is a Python script (.py) or any executable.";
+
+/// What `watch --help` says.
+pub const WATCH_USAGE: &str = "\
+usage: watch [options] HOST:PORT [HOST:PORT …]
+  HOST:PORT               processes of a job that answer HTTP (PADDLEWHEEL_METRICS_PORT)
+  --web HOST:PORT         where the page is (127.0.0.1:8790, or another port if that is taken)
+  --tensorboard DIR       write numbers for TensorBoard there
+  --jsonl FILE            write numbers there, a line for each time
+Ends with Ctrl-C.";
 
 /// What `scale --help` says.
 pub const SCALE_USAGE: &str = "\
@@ -53,6 +68,9 @@ usage: scale DIR --servers N [--wait_secs S]
   DIR            the folder of snapshots (--snapshot_dir) of a job that runs on this machine
   --servers N    how many servers it should have from now on
   --wait_secs S  how long to wait for that (900)";
+
+/// Has an address or none.
+const WEB: &str = "--web";
 
 /// How long a job may take to change its size.
 const SCALE_PATIENCE: Duration = Duration::from_secs(900);
@@ -92,6 +110,8 @@ pub struct PsOptions {
     pub is_verbose: bool,
     /// What happens when a process dies.
     pub recovery: RecoveryOptions,
+    /// Who may see what the job does.
+    pub watch: WatchOptions,
     /// What to start.
     pub script: ScriptCommand,
 }
@@ -109,6 +129,30 @@ pub struct RecoveryOptions {
     pub resume: Option<PathBuf>,
     /// How long processes may take to end when they are asked to.
     pub grace: Option<Duration>,
+}
+
+/// Who may see what a job does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WatchOptions {
+    /// Processes say what they do.
+    pub is_on: bool,
+    /// Where; this machine only without it.
+    pub host: Option<String>,
+    /// Where the page is, if there is one; empty: at its usual place.
+    pub web: Option<String>,
+    /// Where numbers for TensorBoard go.
+    pub tensorboard: Option<PathBuf>,
+}
+
+/// What `watch` was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WatchedProcesses {
+    /// Where they answer.
+    pub addresses: Vec<String>,
+    /// How they are shown.
+    pub watch: WatchOptions,
+    /// Where numbers go.
+    pub jsonl: Option<PathBuf>,
 }
 
 /// What `launch` was asked for. None: not asked.
@@ -132,6 +176,8 @@ pub struct CollectiveOptions {
     pub is_cloud: bool,
     /// Say what is started.
     pub is_verbose: bool,
+    /// Who may see what the job does.
+    pub watch: WatchOptions,
     /// What to start.
     pub script: ScriptCommand,
 }
@@ -188,8 +234,11 @@ pub fn ps(arguments: &[String]) -> Result<Option<PsOptions>> {
         "--resume",
         "--max_restarts",
         "--grace_secs",
+        "--tensorboard",
+        "--metrics",
+        "--metrics_host",
     ];
-    let Some(given) = Given::read(arguments, &names, &[])? else { return Ok(None) };
+    let Some(given) = Given::read(arguments, &names, &[WEB])? else { return Ok(None) };
     let endpoints = given.items("--endpoints");
     let endpoints: ps::Result<Vec<Endpoint>> = endpoints.iter().map(|text| text.parse()).collect();
     Ok(Some(PsOptions {
@@ -208,6 +257,7 @@ pub fn ps(arguments: &[String]) -> Result<Option<PsOptions>> {
             resume: given.value("--resume").map(PathBuf::from),
             grace: given.seconds("--grace_secs", FROM_ZERO)?,
         },
+        watch: given.watch(true)?,
         script: given.script,
     }))
 }
@@ -224,8 +274,11 @@ pub fn collective(arguments: &[String]) -> Result<Option<CollectiveOptions>> {
         "--log_level",
         "--max_restarts",
         "--print_config",
+        "--tensorboard",
+        "--metrics",
+        "--metrics_host",
     ];
-    let Some(given) = Given::read(arguments, &names, &["--use_paddlecloud"])? else {
+    let Some(given) = Given::read(arguments, &names, &["--use_paddlecloud", WEB])? else {
         return Ok(None);
     };
     let gpus = given.items("--selected_gpus");
@@ -240,8 +293,27 @@ pub fn collective(arguments: &[String]) -> Result<Option<CollectiveOptions>> {
         max_restarts: given.number("--max_restarts")?.unwrap_or(0),
         is_cloud: given.value("--use_paddlecloud").is_some(),
         is_verbose: given.is_true("--print_config")?,
+        watch: given.watch(false)?,
         script: given.script,
     }))
+}
+
+/// Reads the command line of `watch`; None when it asks for help.
+pub fn watch(arguments: &[String]) -> Result<Option<WatchedProcesses>> {
+    let names = ["--tensorboard", "--jsonl"];
+    let read = Given::read(arguments, &names, &[WEB]);
+    let missing = |error| match error {
+        Error::Usage(Usage::NoScript) => Usage::NoProcess.into(),
+        other => other,
+    };
+    let Some(given) = read.map_err(missing)? else { return Ok(None) };
+    let first = given.script.path.to_string_lossy().into_owned();
+    let addresses = std::iter::once(&first).chain(&given.script.arguments);
+    let addresses: Vec<String> = addresses
+        .map(|text| text.parse::<Endpoint>().map(|endpoint| endpoint.to_string()))
+        .collect::<ps::Result<_>>()?;
+    let jsonl = given.value("--jsonl").map(PathBuf::from);
+    Ok(Some(WatchedProcesses { addresses, watch: given.watch(true)?, jsonl }))
 }
 
 /// Options as they were written, and the script behind them.
@@ -269,7 +341,18 @@ impl Given {
                 break argument;
             }
             if let Some(switch) = switches.iter().find(|switch| *switch == argument) {
-                values.push((*switch, String::new()));
+                let next = rest.clone().next().filter(|_| *switch == WEB);
+                let address = next.filter(|next| next.parse::<Endpoint>().is_ok());
+                if address.is_some() {
+                    rest.next();
+                }
+                values.push((*switch, address.cloned().unwrap_or_default()));
+                continue;
+            }
+            if let Some(address) = argument.strip_prefix("--web=")
+                && switches.contains(&WEB)
+            {
+                values.push((WEB, address.to_string()));
                 continue;
             }
             let (name, value) = match argument.split_once('=') {
@@ -291,7 +374,7 @@ impl Given {
     /// What was given last; an empty value is none, as for Fluid's `--endpoints ""`.
     pub(crate) fn value(&self, name: &str) -> Option<&str> {
         let found = self.values.iter().rev().find(|(known, _)| *known == name);
-        let is_switch = name == "--use_paddlecloud";
+        let is_switch = name == "--use_paddlecloud" || name == WEB;
         found.map(|(_, value)| value.as_str()).filter(|value| is_switch || !value.is_empty())
     }
 
@@ -334,6 +417,27 @@ impl Given {
         }
     }
 
+    /// Who may see what a job does.
+    fn watch(&self, is_usual: bool) -> Result<WatchOptions> {
+        let web = self.value(WEB).map(str::to_string);
+        let bad = |value: &String| Usage::BadValue {
+            option: WEB,
+            value: value.clone(),
+            expected: "HOST:PORT",
+        };
+        if let Some(address) = web.as_ref().filter(|address| !address.is_empty()) {
+            address.parse::<Endpoint>().map_err(|_| bad(address))?;
+        }
+        let tensorboard = self.value("--tensorboard").map(PathBuf::from);
+        let is_wanted = is_usual || web.is_some() || tensorboard.is_some();
+        let is_on = match self.value("--metrics") {
+            Some(_) => self.is_true("--metrics")?,
+            None => is_wanted,
+        };
+        let host = self.value("--metrics_host").map(str::to_string);
+        Ok(WatchOptions { is_on, host, web, tensorboard })
+    }
+
     fn is_true(&self, name: &'static str) -> Result<bool> {
         match self.value(name).unwrap_or("True") {
             "True" | "true" | "1" => Ok(true),
@@ -362,6 +466,33 @@ mod tests {
         assert!(options.is_verbose && options.nodes.is_empty() && options.node.is_none());
         assert_eq!(options.script.path, PathBuf::from("train.py"));
         assert_eq!(options.script.arguments, ["--is_cloud=1", "--worker_num", "9"]);
+    }
+
+    #[test]
+    fn a_page_may_have_an_address() {
+        let web = |line: &str| ps(&words(line)).map(|options| options.unwrap().watch.web);
+        assert_eq!(web("train.py --web").unwrap(), None, "an option of the script");
+        assert_eq!(web("--web train.py").unwrap(), Some(String::new()));
+        for line in ["--web 0.0.0.0:80 train.py", "--web=0.0.0.0:80 train.py"] {
+            assert_eq!(web(line).unwrap(), Some("0.0.0.0:80".to_string()));
+        }
+        let error = web("--web=here train.py").unwrap_err();
+        assert!(matches!(error, Error::Usage(Usage::BadValue { option: "--web", .. })), "{error}");
+        let is_on = |line: &str| ps(&words(line)).unwrap().unwrap().watch.is_on;
+        assert!(is_on("train.py") && !is_on("--metrics False train.py"));
+        let is_on = |line: &str| collective(&words(line)).unwrap().unwrap().watch.is_on;
+        assert!(!is_on("train.py") && is_on("--web train.py") && is_on("--metrics 1 train.py"));
+    }
+
+    #[test]
+    fn processes_to_watch_are_named() {
+        let found =
+            watch(&words("--jsonl a.jsonl --web 127.0.0.1:1 a:7170 b:7170")).unwrap().unwrap();
+        assert_eq!(found.addresses, ["a:7170", "b:7170"]);
+        assert_eq!(found.watch.web.as_deref(), Some("127.0.0.1:1"));
+        let error = watch(&[]).unwrap_err();
+        assert!(matches!(error, Error::Usage(Usage::NoProcess)), "{error}");
+        assert!(watch(&words("train.py")).is_err());
     }
 
     #[test]

@@ -3,13 +3,15 @@
 use std::path::{Path, PathBuf};
 
 use ps::Endpoint;
+use watch::job::Board;
 
 use super::options::{CollectiveOptions, PsOptions, ScriptCommand};
-use super::ports::{Ports, START};
+use super::ports::{METRICS_START, Ports, START};
 use super::restarts::Policy;
-use crate::env::{EnvVars, PROXIES};
+use crate::env::{EnvVars, LAST_STATE, METRICS_PORT, PROXIES};
 use crate::error::{Result, Usage};
 use crate::role::RoleKind;
+use crate::watching::HERE;
 
 /// What scripts are run with.
 #[derive(Clone, Debug)]
@@ -66,6 +68,8 @@ pub(crate) struct Job {
     pub(crate) server_nodes: Vec<String>,
     /// Why it cannot get another number of servers while it runs, if so.
     pub(crate) fixed_size: Option<&'static str>,
+    /// Where it is written how processes are, if anybody watches.
+    pub(crate) board: Option<Board>,
     /// What is told at the start.
     pub(crate) lines: Vec<String>,
     /// The ports, ours until the job is over.
@@ -185,6 +189,7 @@ pub(crate) fn ps(options: PsOptions) -> Result<Job> {
             .filter(|host| !is_whole && host != nodes.own())
             .collect(),
         fixed_size,
+        board: None,
         lines,
         _ports: ports,
     })
@@ -201,6 +206,7 @@ pub(crate) fn other_servers(job: &Job, n: usize, turn: usize) -> Result<OtherSer
     let start = ports.choose(&host, START, n)?;
     let all: Vec<_> =
         (0..n).map(|at| Endpoint { host: host.clone(), port: start + at as u16 }).collect();
+    let metrics = job.board.as_ref().and_then(|_| ports.choose(HERE, METRICS_START, n).ok());
     let list = joined(&all);
     let server = |(at, endpoint): (usize, &Endpoint)| {
         let mut process = Process { name: format!("server {at}"), id: at, ..like.clone() };
@@ -212,6 +218,11 @@ pub(crate) fn other_servers(job: &Job, n: usize, turn: usize) -> Result<OtherSer
         process.set("FLAGS_standby", "1");
         if let Some(folder) = &job.snapshots {
             process.set("FLAGS_resume", &folder.to_string_lossy());
+        }
+        // Otherwise two processes would answer at one port.
+        process.variables.retain(|(name, _)| *name != METRICS_PORT[0] && *name != LAST_STATE[0]);
+        if let Some(first) = metrics {
+            process.set(METRICS_PORT[0], &(first + at as u16).to_string());
         }
         process
     };
@@ -384,6 +395,7 @@ pub(crate) fn collective(
         snapshots: None,
         server_nodes: Vec::new(),
         fixed_size: Some("it has no servers"),
+        board: None,
         lines,
         _ports: ports,
     })

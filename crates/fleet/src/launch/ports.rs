@@ -14,6 +14,8 @@ use crate::error::{Error, Result};
 
 /// Fluid's first port.
 pub(crate) const START: u16 = 6170;
+/// The first port at which processes answer HTTP, if it is free.
+pub(crate) const METRICS_START: u16 = 7170;
 /// On one machine, an answer takes far less.
 const ANSWER: Duration = Duration::from_millis(200);
 /// Where locks lie: one file for each port ever used.

@@ -13,11 +13,16 @@ use super::moving::{Moved, Moving};
 use super::plan::{Host, Job};
 use super::ports::Ports;
 use super::scale;
+use super::watching::JobWatch;
 use crate::error::{Error, Result};
 use crate::lines;
 use crate::role::RoleKind;
 use crate::signals::{SIGTERM, Signals, name_of};
 
+/// How often watchers are told how processes are.
+const TELL_EVERY: Duration = Duration::from_millis(500);
+/// How often a log says how far the job is.
+const NOTE_EVERY: Duration = Duration::from_secs(60);
 /// How often processes are looked after.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// How long servers may take to notice that their trainers are through, before they are told.
@@ -34,13 +39,18 @@ pub(super) struct Ended {
 }
 
 /// Runs a job to its end.
-pub(super) fn run(job: &Job, host: &Host, console: &mut Console) -> Result<Ended> {
+pub(super) fn run(
+    job: &Job,
+    watched: Option<&JobWatch>,
+    host: &Host,
+    console: &mut Console,
+) -> Result<Ended> {
     let signals = Signals::watch()?;
     check(&job.script.path)?;
     for line in &job.lines {
         console.say(line);
     }
-    let mut processes = Processes::start(Starter { job, host })?;
+    let mut processes = Processes::start(Starter { job, host }, watched)?;
     let end = processes.watch(&signals, console)?;
     let has_servers =
         processes.members.iter().any(|member| member.process.kind == RoleKind::Server);
@@ -62,6 +72,8 @@ pub(super) fn run(job: &Job, host: &Host, console: &mut Console) -> Result<Ended
     // A job that is done or failed needs no time for snapshots.
     let grace = job.policy.grace.filter(|_| matches!(end, End::Signal(_)));
     let late = processes.end(grace.unwrap_or(GRACE), &signals);
+    processes.tell_watchers();
+    watched.iter().for_each(|watched| watched.sum_up(console));
     if matches!(end, End::Done) && has_servers {
         console.say(lines::SERVERS_KILLED);
     }
@@ -107,16 +119,35 @@ struct Processes<'a> {
     moving: Option<Moving>,
     /// The ports of those that did; theirs until the job is over.
     ports: Vec<Ports>,
+    watched: Option<&'a JobWatch>,
+    /// How far the job is.
+    line: Option<String>,
+    /// When watchers were told how processes are, and people how far the job is.
+    told: Instant,
+    noted: Instant,
 }
 
 impl<'a> Processes<'a> {
-    fn start(starter: Starter<'a>) -> Result<Self> {
+    fn start(starter: Starter<'a>, watched: Option<&'a JobWatch>) -> Result<Self> {
         let job = starter.job;
         let group = ProcessGroup::new().map_err(no_keeper)?;
         let members = Vec::new();
         let (n_servers, start) = (job.n_servers, Instant::now());
         let (moving, ports) = (None, Vec::new());
-        let mut processes = Self { members, starter, job, group, start, n_servers, moving, ports };
+        let mut processes = Self {
+            members,
+            starter,
+            job,
+            group,
+            start,
+            n_servers,
+            moving,
+            ports,
+            watched,
+            line: None,
+            told: start,
+            noted: start,
+        };
         for process in &job.processes {
             processes.members.push(Member::start(starter, process, &processes.group)?);
         }
@@ -170,6 +201,7 @@ impl<'a> Processes<'a> {
             for member in &mut self.members {
                 member.restart(self.starter, &self.group)?;
             }
+            self.tell(console);
             console.progress(|| self.progress());
             thread::sleep(LOOK_EVERY);
         }
@@ -279,6 +311,31 @@ impl<'a> Processes<'a> {
         }
     }
 
+    /// Tells watchers how processes are, and people how far the job is: on a terminal at once, in a log
+    /// once a minute.
+    fn tell(&mut self, console: &mut Console) {
+        let Some(watched) = self.watched else { return };
+        if self.told.elapsed() < TELL_EVERY {
+            return;
+        }
+        self.told = Instant::now();
+        self.tell_watchers();
+        self.line = watched.line(console);
+        if let Some(line) = &self.line
+            && !console.is_terminal()
+            && self.noted.elapsed() >= NOTE_EVERY
+        {
+            self.noted = Instant::now();
+            console.say(line);
+        }
+    }
+
+    fn tell_watchers(&self) {
+        if let Some(board) = &self.job.board {
+            board.set(self.members.iter().map(Member::told).collect());
+        }
+    }
+
     fn progress(&self) -> String {
         let running = |kind| {
             let is_running = |m: &&Member| m.is_running() && m.process.kind == kind;
@@ -289,6 +346,9 @@ impl<'a> Processes<'a> {
         let mut trainers = self.members.iter().filter(|m| m.process.kind == RoleKind::Trainer);
         let last = trainers.next().and_then(|member| member.last_lines().pop());
         let clock = format!("{:02}:{:02}", seconds / 60, seconds % 60);
+        if let Some(line) = &self.line {
+            return format!("{clock} {line}");
+        }
         format!("{clock} {servers} servers, {workers} workers | {}", last.unwrap_or_default())
     }
 }

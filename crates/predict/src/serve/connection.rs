@@ -6,11 +6,14 @@ use std::time::Instant;
 
 use serde_json::json;
 
-use super::answer::{COLUMNS, HttpAnswer};
+use watch::http::{HttpAnswer, HttpRequest, JSON, NoRequest, Requests};
+
 use super::queue::{NotPredicted, Predicted};
-use super::request::{NoRequest, Request, Requests};
 use super::{ServerState, json, raw};
 use crate::error::Error;
+
+/// Raw columns, both ways.
+pub(super) const COLUMNS: &str = "application/x-paddlewheel-columns";
 
 /// Answers until the client goes or does something wrong.
 pub(super) fn serve(stream: TcpStream, shared: &ServerState) {
@@ -22,7 +25,8 @@ pub(super) fn serve(stream: TcpStream, shared: &ServerState) {
     let mut requests = Requests::new(&stream, limits.client, limits.request_bytes);
     while !shared.stops.load(Ordering::Relaxed) {
         let mut held = HeldBytes { shared, n_bytes: 0 };
-        let request = requests.next(|n_bytes| held.take(n_bytes));
+        let request =
+            requests.next(|kind, n_bytes| held.take(n_bytes.saturating_mul(weight(kind))));
         let started = Instant::now();
         let answer = match request {
             Ok(request) => {
@@ -61,9 +65,14 @@ impl Drop for HeldBytes<'_> {
     }
 }
 
-fn answer(request: &Request, shared: &ServerState) -> HttpAnswer {
-    let path = request.path.split('?').next().unwrap_or("");
-    match (request.method.as_str(), path) {
+/// How many bytes of memory a byte of a body may take until it is predicted: a number of JSON is two
+/// bytes of text, and a value of 32 bytes.
+fn weight(kind: &str) -> usize {
+    if kind.starts_with(COLUMNS) { 3 } else { 20 }
+}
+
+fn answer(request: &HttpRequest, shared: &ServerState) -> HttpAnswer {
+    match (request.method.as_str(), request.path()) {
         ("GET" | "HEAD", "/healthz") => health(shared),
         ("GET", "/metrics") => HttpAnswer::metrics(shared.metrics.text(shared)),
         ("GET", "/") => describe(shared),
@@ -83,7 +92,7 @@ fn health(shared: &ServerState) -> HttpAnswer {
         "models_loaded": n_loaded,
         "reload_error": last_error,
     });
-    HttpAnswer::json(body.to_string().into_bytes())
+    HttpAnswer::json(body)
 }
 
 /// What the model takes and gives.
@@ -102,10 +111,10 @@ fn describe(shared: &ServerState) -> HttpAnswer {
         })
         .collect();
     let body = json!({ "slots": slots, "outputs": shared.predictor.outputs() });
-    HttpAnswer::json(body.to_string().into_bytes())
+    HttpAnswer::json(body)
 }
 
-fn predict(request: &Request, shared: &ServerState) -> HttpAnswer {
+fn predict(request: &HttpRequest, shared: &ServerState) -> HttpAnswer {
     let model = shared.predictor.model();
     let mut batch = model.batch();
     let is_raw = request.kind.starts_with(COLUMNS);
@@ -129,8 +138,8 @@ fn predict(request: &Request, shared: &ServerState) -> HttpAnswer {
         Ok(Predicted { outputs }) => {
             let names = model.fetches();
             match is_raw || request.accepts.starts_with(COLUMNS) {
-                true => HttpAnswer::columns(raw::write(names, &outputs, n_samples)),
-                false => HttpAnswer::json(json::write(names, &outputs)),
+                true => HttpAnswer::new(COLUMNS, raw::write(names, &outputs, n_samples)),
+                false => HttpAnswer::new(JSON, json::write(names, &outputs)),
             }
         }
         Err(NotPredicted::Full) => {

@@ -1,24 +1,12 @@
 //! What a server counts, as OpenMetrics text.
 
 use std::fmt::Write;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use count::Counter;
+
 use super::ServerState;
-
-/// A number that grows.
-#[derive(Debug, Default)]
-pub(super) struct Counter(AtomicU64);
-
-impl Counter {
-    pub(super) fn add(&self, n: u64) {
-        self.0.fetch_add(n, Ordering::Relaxed);
-    }
-
-    fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
 
 /// Upper ends of the ranges that durations of requests are counted in, in microseconds.
 const BOUNDS: [u64; 14] = [

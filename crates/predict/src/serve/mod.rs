@@ -8,14 +8,12 @@
 //! **Invariant:** memory has a limit whatever clients do: connections, bytes of requests and samples that
 //! wait are counted, and what is too much is refused at once.
 
-mod answer;
 mod check;
 mod connection;
 mod json;
 mod metrics;
 mod queue;
 mod raw;
-mod request;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -26,7 +24,8 @@ use std::time::Duration;
 
 pub use self::check::read_request;
 
-use self::answer::HttpAnswer;
+use watch::http::HttpAnswer;
+
 use self::metrics::Metrics;
 use self::queue::Queue;
 use crate::error::{Error, Result};

@@ -300,6 +300,11 @@ impl Server {
         Stats { rounds: self.rounds.applied(), ..self.stats.clone() }
     }
 
+    /// What is shown while a job runs: all counters, and how many trainers are there.
+    pub(crate) fn watched(&self, size: Size) -> (Stats, usize) {
+        (self.stats_with(size), self.members.n_active())
+    }
+
     fn stats_with(&self, size: Size) -> Stats {
         let Size { rows, bytes, table_rows, table_bytes, waiting, dropped } = size;
         Stats { rows, bytes, table_rows, table_bytes, waiting, dropped, ..self.stats() }

@@ -6,10 +6,12 @@
 
 use std::sync::Arc;
 
+use count::Seconds;
 use tensor::{Tensor, Value};
 
 use super::cut_state::journal_of;
 use super::{CutRecord, Size, Store, Unit, WrittenCut};
+use crate::counters::SERVER;
 use crate::ids::TrainerId;
 use crate::message::{Grad, LookUp, Pull, Save};
 use crate::refusal::Refusal;
@@ -112,6 +114,30 @@ impl Work {
     /// Whether it is a unit of a round: free threads should help with the others.
     pub fn is_unit(&self) -> bool {
         matches!(self.task, Task::Unit(_))
+    }
+
+    /// The keys of rows that it finds.
+    pub(crate) fn keys(&self) -> Option<&[i64]> {
+        match &self.task {
+            Task::LookUp(look_up) => Some(&look_up.keys),
+            _ => None,
+        }
+    }
+
+    /// Where its time is counted.
+    pub(crate) fn counted(&self) -> Option<&'static Seconds> {
+        match &self.task {
+            Task::Read(..) | Task::LookUp(_) => Some(&SERVER.finding_seconds),
+            Task::Check { .. } | Task::Apply { .. } | Task::Round(_) | Task::Unit(_) => {
+                Some(&SERVER.applying_seconds)
+            }
+            Task::Save(_)
+            | Task::Mark(_)
+            | Task::WriteCut(_)
+            | Task::RollBack { .. }
+            | Task::Journal { .. } => Some(&SERVER.saving_seconds),
+            Task::Size => None,
+        }
     }
 
     /// Does it.

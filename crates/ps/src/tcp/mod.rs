@@ -24,6 +24,7 @@ pub use mesh::{Membership, Mesh, MeshSettings};
 pub use rendezvous::{Rendezvous, find_others};
 pub use serve::{Listener, Stop};
 
+use crate::counters::NETWORK;
 use crate::endpoint::Endpoint;
 use crate::ids::Millis;
 
@@ -145,6 +146,7 @@ impl Read for &Stream {
             Stream::Tcp(stream) => (&mut &*stream).read(bytes),
             Stream::Unix(stream) => (&mut &*stream).read(bytes),
         }
+        .inspect(|n| NETWORK.received_bytes.add(*n as u64))
     }
 
     fn read_vectored(&mut self, slices: &mut [io::IoSliceMut<'_>]) -> io::Result<usize> {
@@ -152,6 +154,7 @@ impl Read for &Stream {
             Stream::Tcp(stream) => (&mut &*stream).read_vectored(slices),
             Stream::Unix(stream) => (&mut &*stream).read_vectored(slices),
         }
+        .inspect(|n| NETWORK.received_bytes.add(*n as u64))
     }
 }
 
@@ -161,6 +164,7 @@ impl Write for &Stream {
             Stream::Tcp(stream) => (&mut &*stream).write(bytes),
             Stream::Unix(stream) => (&mut &*stream).write(bytes),
         }
+        .inspect(|n| NETWORK.sent_bytes.add(*n as u64))
     }
 
     fn write_vectored(&mut self, slices: &[io::IoSlice<'_>]) -> io::Result<usize> {
@@ -168,6 +172,7 @@ impl Write for &Stream {
             Stream::Tcp(stream) => (&mut &*stream).write_vectored(slices),
             Stream::Unix(stream) => (&mut &*stream).write_vectored(slices),
         }
+        .inspect(|n| NETWORK.sent_bytes.add(*n as u64))
     }
 
     fn flush(&mut self) -> io::Result<()> {

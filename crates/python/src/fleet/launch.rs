@@ -11,6 +11,7 @@ pub(super) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(launch_ps, m)?)?;
     m.add_function(wrap_pyfunction!(launch, m)?)?;
     m.add_function(wrap_pyfunction!(scale, m)?)?;
+    m.add_function(wrap_pyfunction!(watch, m)?)?;
     m.add_function(wrap_pyfunction!(render, m)?)
 }
 
@@ -39,6 +40,12 @@ fn launch(py: Python<'_>, arguments: Vec<String>, python: PathBuf, alias: PathBu
 #[pyfunction]
 fn scale(py: Python<'_>, arguments: Vec<String>, python: PathBuf, alias: PathBuf) -> i32 {
     run(py, start::scale, &arguments, &Host { python, alias: Some(alias) })
+}
+
+/// Shows what processes do that others have started; returns the exit code.
+#[pyfunction]
+fn watch(py: Python<'_>, arguments: Vec<String>, python: PathBuf, alias: PathBuf) -> i32 {
+    run(py, start::watch, &arguments, &Host { python, alias: Some(alias) })
 }
 
 /// What to submit to a cluster.

@@ -3,6 +3,7 @@
 
 use tensor::{Tensor, Value};
 
+use crate::counters;
 use crate::recover::ByteWriter;
 
 /// Something that the value of a variable can be handed over to.
@@ -12,6 +13,9 @@ pub(super) trait Fetched: Default {
 
     /// Writes what was taken, for a journal.
     fn write(&self, journal: &mut ByteWriter);
+
+    /// Shows what was taken to who watches the job.
+    fn note(&self, name: &str);
 }
 
 impl Fetched for Tensor {
@@ -27,6 +31,10 @@ impl Fetched for Tensor {
 
     fn write(&self, journal: &mut ByteWriter) {
         journal.dense(self);
+    }
+
+    fn note(&self, name: &str) {
+        counters::fetched(name, self);
     }
 }
 
@@ -46,5 +54,9 @@ impl Fetched for Value {
 
     fn write(&self, journal: &mut ByteWriter) {
         journal.value(self);
+    }
+
+    fn note(&self, name: &str) {
+        counters::fetched_value(name, self);
     }
 }

@@ -22,6 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use count::Stepping;
 pub use data::Feed;
 use data::FeedNames;
 use program::Program;
@@ -36,6 +37,7 @@ pub use single::run_op;
 
 use self::event::{Again, RunEvent, RunRequest};
 use self::fetched::Fetched;
+use crate::counters::TRAINER;
 use crate::error::Result;
 use crate::remote::{Cluster, Exchanging, Prefetch, Session};
 use crate::scope::{Lent, Scope};
@@ -287,6 +289,23 @@ impl Executor {
 
     /// Runs as an event, if the job recovers.
     fn run_for<F: Fetched>(&mut self, asked: RunRequest<'_, F>) -> Result<()> {
+        // A thread of a pass is inside of a step already.
+        let Some(_step) = Stepping::begin(&TRAINER.computing_seconds) else {
+            return self.run_untimed(asked);
+        };
+        let RunRequest { program, scope, feed, fetch, fetched } = asked;
+        let n_samples = feed.n_samples();
+        let fetched_by = &mut *fetched;
+        self.run_untimed(RunRequest { program, scope, feed, fetch, fetched: fetched_by })?;
+        if n_samples > 0 || !fetch.is_empty() {
+            TRAINER.batches.add(1);
+            TRAINER.samples.add(n_samples);
+        }
+        fetch.iter().zip(fetched.iter()).for_each(|(name, value)| value.note(name));
+        Ok(())
+    }
+
+    fn run_untimed<F: Fetched>(&mut self, asked: RunRequest<'_, F>) -> Result<()> {
         if self.is_inner || self.cluster.is_plain() {
             let RunRequest { program, scope, feed, fetch, fetched } = asked;
             return self.run_plain(program, scope, feed, fetch, fetched);

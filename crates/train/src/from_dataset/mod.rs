@@ -15,6 +15,7 @@ mod resumable;
 mod run;
 mod shared;
 mod shuffle;
+mod size;
 mod text;
 mod together;
 mod values;
@@ -55,6 +56,8 @@ pub struct Pass<'a> {
 pub struct PassOptions {
     /// Variables of the first thread to show.
     pub fetch: Vec<String>,
+    /// What they are called where the job is watched; those that have no name have their own.
+    pub fetch_names: Vec<String>,
     /// They are shown every this many batches of the first thread; 0: never.
     pub fetch_every: u64,
     /// Variables of the first thread to show at intervals of time.
@@ -69,9 +72,15 @@ pub struct PassOptions {
 
 impl Default for PassOptions {
     fn default() -> Self {
-        let (fetch, watch) = (Vec::new(), Vec::new());
-        let watch_every = Duration::from_secs(60);
-        Self { fetch, fetch_every: 100, watch, watch_every, debug: false, infers: false }
+        Self {
+            fetch: Vec::new(),
+            fetch_names: Vec::new(),
+            fetch_every: 100,
+            watch: Vec::new(),
+            watch_every: Duration::from_secs(60),
+            debug: false,
+            infers: false,
+        }
     }
 }
 

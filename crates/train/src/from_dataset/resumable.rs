@@ -11,8 +11,10 @@ use super::batches::Batches;
 use super::cutting::{CutMaker, Inside};
 use super::run::PassRun;
 use super::shared::Shared;
+use super::size::PassSize;
 use super::values::{CountsBefore, SavedCounters};
 use super::{Observer, Pass, Report};
+use crate::counters::TRAINER;
 use crate::error::Result;
 use crate::executor::Executor;
 
@@ -26,6 +28,8 @@ pub(super) struct ResumablePass {
     /// What had been counted then; none if another process began it.
     counted: Option<CountsBefore>,
     shared: Shared,
+    /// How much it has to read.
+    size: Option<PassSize>,
 }
 
 /// Where a pass starts.
@@ -48,6 +52,10 @@ impl ResumablePass {
     ) -> Result<Report> {
         let infers = pass.options.infers;
         let pass = Pass { program: &runnable(pass.program, infers), ..pass };
+        if self.size.is_none() {
+            TRAINER.passes.add(1);
+        }
+        let size = *self.size.get_or_insert_with(|| PassSize::of(dataset));
         let inside = self.start(dataset, cuts.is_some(), inside)?;
         let (n_batches, n_samples) = self.counts();
         let waited = inside.as_ref().map(|inside| inside.waited).unwrap_or_default();
@@ -66,8 +74,17 @@ impl ResumablePass {
         let (shared, counted, start) = (&self.shared, self.counted.as_ref(), Instant::now());
         // What only looks changes nothing: it begins again from its beginning.
         let (recovers, cuts) = (cuts.is_some(), cuts.filter(|_| !infers));
-        let run =
-            PassRun { pass, executor: &*executor, shared, recovers, cuts, counted, inside, start };
+        let run = PassRun {
+            pass,
+            executor: &*executor,
+            shared,
+            recovers,
+            cuts,
+            counted,
+            inside,
+            start,
+            size,
+        };
         let result = run.run(&mut executors, &mut self.threads, observer);
         drop(aside);
         *executor.executors_mut() = executors;

@@ -12,10 +12,12 @@ use data::Stopper;
 use super::batches::Batches;
 use super::cutting::{CutMaker, Cutting, Inside};
 use super::shared::Shared;
+use super::size::PassSize;
 use super::together::Together;
 use super::values::{CountsBefore, Gathered};
 use super::worker::{self, Event, Worker};
 use super::{Observer, Pass, Report, TICK};
+use crate::counters::TRAINER;
 use crate::error::{Error, Result};
 use crate::executor::{Executor, Interrupt};
 use crate::remote::program_sum;
@@ -35,6 +37,7 @@ pub(super) struct PassRun<'a> {
     /// Where it begins, if that is known.
     pub(super) inside: Option<Inside>,
     pub(super) start: Instant,
+    pub(super) size: PassSize,
 }
 
 impl PassRun<'_> {
@@ -49,6 +52,7 @@ impl PassRun<'_> {
         if n_threads > 1 && self.pass.options.infers && self.exchanges() {
             return Err(Error::ThreadsExchange);
         }
+        TRAINER.threads.set(n_threads as u64);
         let lent = (n_threads > 1).then(|| LentVars(Arc::new(self.lend())));
         let cutting = Cutting::new(self.cuts, self.shared, self.inside.clone(), n_threads);
         let together = match &lent {
@@ -100,6 +104,8 @@ impl PassRun<'_> {
             handles.into_iter().map(join).collect::<Vec<_>>()
         });
         let first = stops.none();
+        TRAINER.threads.set(1);
+        TRAINER.pass_done.set(1.0);
         // Variables are back in the scope before the pass is reported.
         drop((together, lent));
         self.report(results, was_stopped, first)
@@ -158,7 +164,9 @@ impl PassRun<'_> {
             }
             if last.0.elapsed() >= TICK {
                 last.0 = Instant::now();
-                if !observer.goes_on(&self.shared.progress(self.elapsed())) && !was_stopped {
+                let progress = self.shared.progress(self.elapsed());
+                self.size.tell(&progress);
+                if !observer.goes_on(&progress) && !was_stopped {
                     was_stopped = true;
                     stops.all();
                 }

@@ -7,10 +7,12 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
+use count::WaitingStep;
 use tensor::{EvenIfPoisoned, Tensor, Value};
 
 use super::cutting::Cutting;
 use super::{Pass, TICK};
+use crate::counters::TRAINER;
 use crate::error::{Error, Result};
 use crate::executor::{Executor, Feed};
 use crate::gradients::{add_up, scale};
@@ -121,6 +123,7 @@ impl<'a> Together<'a> {
         if state.is_full() {
             return self.finish(&mut state, stage);
         }
+        let _waiting = WaitingStep::begin(&TRAINER.threads_waiting_seconds);
         while state.n_rounds == round {
             let stops = own.interrupt().is_set() || self.has_failed.load(Ordering::Relaxed);
             if stops {

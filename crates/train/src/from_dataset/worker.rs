@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
+use count::Stepping;
 use data::Position;
 use program::Program;
 use tensor::{Tensor, Value};
@@ -14,6 +15,7 @@ use super::shared::Shared;
 use super::together::{ThreadStep, Together};
 use super::values::Gathered;
 use super::{PassOptions, Progress, text};
+use crate::counters::{self, TRAINER};
 use crate::error::{Error, Result};
 use crate::executor::{Executor, Feed};
 use crate::scope::Scope;
@@ -97,7 +99,12 @@ impl Worker<'_> {
             let (fetch, values_out) = (&fetch, &mut values);
             let step =
                 ThreadStep { index, executor, scope, feed: batch, fetch, values: values_out };
+            let timed = Stepping::begin(&TRAINER.computing_seconds);
             run_step(self.together, program, step)?;
+            if timed.is_some() {
+                self.note_fetched(&values);
+            }
+            drop(timed);
             if let Some(gathered) = &mut done.gathered {
                 gathered.add(&values, n_samples);
             }
@@ -112,6 +119,14 @@ impl Worker<'_> {
         self.show_watched(&values, !self.options.watch.is_empty())?;
         done.waited = self.batches.waited().saturating_sub(waited_before);
         Ok(done)
+    }
+
+    /// Shows what was fetched to who watches the job.
+    fn note_fetched(&self, values: &[Tensor]) {
+        let PassOptions { fetch, fetch_names, .. } = self.options;
+        for (at, (var, value)) in fetch.iter().zip(values).enumerate() {
+            counters::fetched(fetch_names.get(at).unwrap_or(var), value);
+        }
     }
 
     /// Waits for the next batch; whether there is one. Before it, and while it is waited for, cuts
@@ -146,7 +161,11 @@ impl Worker<'_> {
 
     fn count(&self, done: &mut ThreadDone, n_samples: u64, waited_before: Duration) {
         let waited = self.batches.waited().saturating_sub(waited_before);
-        self.shared.add(n_samples, waited.saturating_sub(done.waited));
+        let waited_now = waited.saturating_sub(done.waited);
+        self.shared.add(n_samples, waited_now);
+        TRAINER.reading_seconds.add(waited_now);
+        TRAINER.batches.add(1);
+        TRAINER.samples.add(n_samples);
         done.waited = waited;
     }
 

@@ -11,7 +11,10 @@
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
+use count::WaitingStep;
 use tensor::EvenIfPoisoned;
+
+use crate::counters::{SENDING, TRAINER};
 
 /// What is under way is waited for during at most this part of the time that a step takes: training
 /// gets slower by no more, and less where there are more processes than cores.
@@ -69,6 +72,8 @@ impl Staleness {
         let missing = |seen: Seen| n_before.saturating_sub(seen.steps);
         self.n_steps += 1;
         self.sum += missing(read.params);
+        TRAINER.aged_steps.add(1);
+        TRAINER.staleness_sum.add(missing(read.params));
         self.max = self.max.max(missing(read.params));
         self.rows_max = self.rows_max.max(read.rows.map_or(0, missing));
     }
@@ -108,7 +113,12 @@ impl InFlight {
     /// Waits while `is_early`; nobody waits any more when the sender has ended.
     fn wait(&self, is_early: impl Fn(&StepCounts) -> bool) -> MutexGuard<'_, StepCounts> {
         let is_early = |counts: &mut StepCounts| !counts.is_over && is_early(counts);
-        self.moved.wait_while(self.counts(), is_early).even_if_poisoned()
+        let mut counts = self.counts();
+        if !is_early(&mut counts) {
+            return counts;
+        }
+        let _waiting = WaitingStep::begin(&SENDING);
+        self.moved.wait_while(counts, is_early).even_if_poisoned()
     }
 
     /// Before a step: waits until all that is under way is there, but only for a part of the time that
@@ -124,6 +134,7 @@ impl InFlight {
             return;
         }
         let patience = counts.step_time / PATIENCE_PART;
+        let _waiting = WaitingStep::begin(&SENDING);
         let is_early = |counts: &mut StepCounts| !counts.is_over && counts.served < all;
         let waited = self.moved.wait_timeout_while(counts, patience, is_early);
         let (mut counts, late) = waited.even_if_poisoned();

@@ -26,6 +26,7 @@ use super::fetch::WholeFetch;
 use super::geo::Geo;
 use super::traffic::Traffic;
 use super::{Cluster, Timeline, install, recovery_lines, unexpected};
+use crate::counters::TRAINER;
 use crate::error::{Error, Result};
 use crate::recover::{Former, Left, LocalState, Passes, Redoing, ScriptPosition, Sender};
 
@@ -321,6 +322,9 @@ impl Cluster {
         });
         self.timeline().redone(undone);
         done?;
+        TRAINER.rollbacks.add(1);
+        TRAINER.replayed_events.add(n_events);
+        TRAINER.last_rollback_seconds.set(start.elapsed().as_secs_f64());
         (self.log())(&recovery_lines::went_back(self.cuts().base, n_events, start.elapsed()));
         Ok(())
     }

@@ -124,6 +124,7 @@ pub fn serve(
     let listener = bind(op.attrs.str("endpoint", "")?.parse()?, serving, &mut stops)?;
     let _port = PortFile::write(listener.endpoint().port);
     (serving.log)(&lines::listening(listener.endpoint(), listener.endpoint().port));
+    count::set_ready();
     let store = Arc::new(store);
     let served = store.clone();
     let (stop, log) = (Stop::default(), serving.log.clone());

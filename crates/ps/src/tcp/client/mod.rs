@@ -11,10 +11,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
 use std::thread;
 use std::time::Duration;
 
+use count::{Seconds, WaitingStep};
 use tensor::{EvenIfPoisoned, Pool, Tensor};
 
 use super::group::{ClientGroup, LostTrainer, Stops};
 use super::{Clock, Patient, Stream};
+use crate::counters::WAITING;
 use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
 use crate::frame::{self, Frame};
@@ -52,6 +54,8 @@ pub struct Client {
     answered: Condvar,
     /// Memory for answers to come.
     spare: Mutex<Vec<Tensor>>,
+    /// How long steps waited for this server.
+    waited: Arc<Seconds>,
 }
 
 #[derive(Debug)]
@@ -141,6 +145,7 @@ impl Client {
             next_line: None,
         };
         let client = Arc::new(Self {
+            waited: WAITING.of(&endpoint.to_string()),
             endpoint,
             patience,
             clock: Clock::start(),
@@ -243,6 +248,7 @@ impl Client {
 
     /// Waits for the answer to a question; `what` is for the error if none comes.
     pub fn wait(&self, ticket: Ticket, what: &'static str) -> Result<Reply> {
+        let mut waiting = None;
         loop {
             let (answer, n_reads) = {
                 let mut state = self.state();
@@ -261,6 +267,7 @@ impl Client {
                 self.state().link.forget(ticket.id);
                 return Err(error);
             }
+            waiting = waiting.or_else(|| WaitingStep::begin(&self.waited));
             self.progress(n_reads);
         }
     }
@@ -277,6 +284,7 @@ impl Client {
     fn until(&self, what: Option<&'static str>, there: impl Fn(&Link) -> bool) -> Result<()> {
         let start = self.clock.now();
         let n_turns = self.state().n_turns;
+        let mut waiting = None;
         loop {
             let n_reads = {
                 let mut state = self.state();
@@ -295,6 +303,7 @@ impl Client {
             if let Some(what) = what {
                 self.in_time(start, what)?;
             }
+            waiting = waiting.or_else(|| WaitingStep::begin(&self.waited));
             self.progress(n_reads);
         }
     }

@@ -13,12 +13,14 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use count::{Seconds, WaitingStep};
 use tensor::{EvenIfPoisoned, Value};
 
 use super::Stream;
 use super::client::Patience;
 use super::group::Stops;
 use crate::collective::{Collective, Exchanged, Exchanges, Failure, Outgoing, PeerMessage, Terms};
+use crate::counters::WAITING;
 use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
 use crate::lines::{self, Line};
@@ -59,6 +61,8 @@ pub struct Mesh {
     settings: MeshSettings,
     shared: Arc<MeshState>,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    /// How long steps waited for others.
+    waited: Arc<Seconds>,
 }
 
 /// What the threads of a trainer have together.
@@ -130,7 +134,8 @@ impl Mesh {
         let memory = SharedMemory::default();
         let exchanges = Exchanges::new(membership.me, endpoints).with_memory(memory.clone());
         let (shared, threads) = peers::start(exchanges, streams, &settings, &memory)?;
-        Ok(Self { membership, settings, shared, threads: Mutex::new(threads) })
+        let (threads, waited) = (Mutex::new(threads), WAITING.of("other trainers"));
+        Ok(Self { membership, settings, shared, threads, waited })
     }
 
     /// Who this is, and who the others are.
@@ -168,12 +173,14 @@ impl Mesh {
         let (start, mut said) = (Instant::now(), Instant::now());
         let deadline = Duration::from_millis(self.settings.patience.answer_ms);
         let mut exchanges = self.shared.exchanges();
+        let mut waiting = None;
         loop {
             if let Some(done) = exchanges.take_done(number) {
                 drop(exchanges);
                 let finished = done.map_err(Error::Trainers)?.finish();
                 return Ok(self.shared.exchanges().retire(finished));
             }
+            waiting = waiting.or_else(|| WaitingStep::begin(&self.waited));
             let woken = self.shared.changed.wait_timeout(exchanges, WAKE);
             exchanges = woken.map_or_else(|poisoned| poisoned.into_inner().0, |woken| woken.0);
             if start.elapsed() > deadline {

@@ -9,6 +9,7 @@ mod conn;
 mod input;
 mod output;
 mod poller;
+mod published;
 mod worker;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -23,6 +24,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use super::{Clock, FRAME_TIMEOUT, Stream, WRITE_TIMEOUT, addresses, unix_name};
+use crate::counters::{self, BUSY};
 use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
 use crate::ids::{ConnId, Millis};
@@ -32,6 +34,7 @@ use crate::refusal::Refusal;
 use crate::server::{Action, End, Server, ServerMemory, Store, Work};
 use conn::{Conn, Need};
 use poller::{Poller, Token};
+use published::Published;
 use tensor::EvenIfPoisoned;
 
 /// Answers to others up to this size are written at once; longer ones by their own workers.
@@ -282,7 +285,13 @@ impl<S: Store + 'static> Driver<S> {
 
     /// Does work with the data without holding the protocol's lock, then passes on the outcome.
     fn do_work(&self, own: Option<&Conn>, work: Work) {
-        let done = work.run(&*self.store);
+        let done = {
+            let _busy = work.counted().and_then(|seconds| BUSY.begin(seconds));
+            if let Some(keys) = work.keys().filter(|_| count::is_on()) {
+                counters::looked_up(keys);
+            }
+            work.run(&*self.store)
+        };
         self.act(own, |server, now| server.done(now, done));
     }
 
@@ -307,6 +316,7 @@ impl<S: Store + 'static> Driver<S> {
 
     /// Waits for the end, looking on the way for dead trainers and for connections whose time is up.
     fn run(&self, stop: &Stop) -> Option<End> {
+        let mut published = Published::default();
         let mut over = self.over.lock().even_if_poisoned();
         loop {
             if *over || stop.is_set() {
@@ -322,8 +332,19 @@ impl<S: Store + 'static> Driver<S> {
             self.act(None, |server, now| server.tick(now));
             self.look_after_conns();
             self.arm_listeners();
+            if published.is_due() {
+                self.publish(&mut published);
+            }
             over = self.over.lock().even_if_poisoned();
         }
+    }
+
+    /// Tells what the protocol knows to who watches the job. The sizes of tables are asked for before the
+    /// protocol is held.
+    fn publish(&self, published: &mut Published) {
+        let size = self.store.size();
+        let (stats, n_trainers) = self.server().watched(size);
+        published.publish(&stats, n_trainers);
     }
 
     fn is_over(&self) -> bool {

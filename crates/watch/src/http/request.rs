@@ -4,34 +4,56 @@ use std::io::{self, Read};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use super::answer::{COLUMNS, HttpAnswer};
+use super::answer::HttpAnswer;
 
 /// Bytes of the head of a request.
-const HEAD_BYTES_MAX: usize = 16 << 10;
+pub(super) const HEAD_BYTES_MAX: usize = 16 << 10;
 const HEADERS_MAX: usize = 64;
 
 /// What a client asks.
-pub(super) struct Request {
-    pub(super) method: String,
-    pub(super) path: String,
+#[derive(Debug)]
+pub struct HttpRequest {
+    /// `GET`, say.
+    pub method: String,
+    /// What it is about, with what follows a question mark.
+    pub target: String,
     /// The type of the body.
-    pub(super) kind: String,
+    pub kind: String,
     /// What the answer should be.
-    pub(super) accepts: String,
-    pub(super) body: Vec<u8>,
+    pub accepts: String,
+    /// What is sent.
+    pub body: Vec<u8>,
     /// The client wants no further answer on this connection.
-    pub(super) closes: bool,
+    pub closes: bool,
+}
+
+impl HttpRequest {
+    /// What it is about, without what follows a question mark.
+    pub fn path(&self) -> &str {
+        self.target.split('?').next().unwrap_or("")
+    }
+
+    /// Reads a request that is there as a whole; of a body that is not, what is there.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (head, n_head) = parse(bytes).ok()??;
+        let RequestHead { mut request, n_body, .. } = head;
+        let body = bytes.get(n_head..)?;
+        request.body = body[..n_body.min(body.len())].to_vec();
+        Some(request)
+    }
 }
 
 /// The head of a request.
+#[derive(Debug)]
 pub(super) struct RequestHead {
-    pub(super) request: Request,
+    pub(super) request: HttpRequest,
     pub(super) n_body: usize,
     expects: bool,
 }
 
 /// Why there is no request.
-pub(super) enum NoRequest {
+#[derive(Debug)]
+pub enum NoRequest {
     /// The client has gone, or sent nothing for long.
     Gone,
     /// What to answer before the connection is closed.
@@ -39,7 +61,8 @@ pub(super) enum NoRequest {
 }
 
 /// Reads a connection request by request.
-pub(super) struct Requests<'a> {
+#[derive(Debug)]
+pub struct Requests<'a> {
     stream: &'a TcpStream,
     /// What was read and not used.
     ahead: Vec<u8>,
@@ -52,15 +75,17 @@ fn bad(status: u16, problem: &str) -> NoRequest {
 }
 
 impl<'a> Requests<'a> {
-    pub(super) fn new(stream: &'a TcpStream, patience: Duration, body_bytes_max: usize) -> Self {
+    /// The requests of a connection; a client has this long for each, and bodies are no longer than this.
+    pub fn new(stream: &'a TcpStream, patience: Duration, body_bytes_max: usize) -> Self {
         Self { stream, ahead: Vec::new(), patience, body_bytes_max }
     }
 
-    /// The next request. `may_hold` is asked whether there is memory for it.
-    pub(super) fn next(
+    /// The next request. `may_hold` is told the type of the body and its bytes, and asked whether there is
+    /// memory for it.
+    pub fn next(
         &mut self,
-        may_hold: impl FnOnce(usize) -> bool,
-    ) -> Result<Request, NoRequest> {
+        may_hold: impl FnOnce(&str, usize) -> bool,
+    ) -> Result<HttpRequest, NoRequest> {
         let deadline = Instant::now() + self.patience;
         let (head, n_head) = self.head(deadline)?;
         let RequestHead { mut request, n_body, expects } = head;
@@ -68,7 +93,7 @@ impl<'a> Requests<'a> {
             let most = self.body_bytes_max;
             return Err(bad(413, &format!("a request has at most {most} bytes, not {n_body}")));
         }
-        if !may_hold(n_body.saturating_mul(weight(&request.kind))) {
+        if !may_hold(&request.kind, n_body) {
             return Err(bad(503, "too many bytes of other requests are in memory"));
         }
         if expects {
@@ -126,12 +151,6 @@ impl<'a> Requests<'a> {
     }
 }
 
-/// How many bytes of memory a byte of a body may take until it is predicted: a number of JSON is two
-/// bytes of text, and a value of 32 bytes.
-fn weight(kind: &str) -> usize {
-    if kind.starts_with(COLUMNS) { 3 } else { 20 }
-}
-
 /// The head at the beginning of these bytes, with its length; `None` if it is not complete.
 pub(super) fn parse(bytes: &[u8]) -> Result<Option<(RequestHead, usize)>, NoRequest> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
@@ -159,9 +178,9 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Option<(RequestHead, usize)>, NoRequ
     };
     let connection = header("connection").0.unwrap_or_default().to_ascii_lowercase();
     let is_old = parsed.version == Some(0);
-    let request = Request {
+    let request = HttpRequest {
         method: parsed.method.unwrap_or("").to_string(),
-        path: parsed.path.unwrap_or("").to_string(),
+        target: parsed.path.unwrap_or("").to_string(),
         kind: header("content-type").0.unwrap_or_default().to_ascii_lowercase(),
         accepts: header("accept").0.unwrap_or_default().to_ascii_lowercase(),
         body: Vec::new(),

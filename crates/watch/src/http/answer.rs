@@ -3,10 +3,11 @@
 use std::io::{self, Write};
 use std::net::TcpStream;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// What is sent back.
-pub(super) struct HttpAnswer {
+#[derive(Debug)]
+pub struct HttpAnswer {
     status: u16,
     kind: &'static str,
     body: Vec<u8>,
@@ -15,57 +16,55 @@ pub(super) struct HttpAnswer {
     is_head: bool,
 }
 
-pub(super) const JSON: &str = "application/json";
-/// Raw columns, both ways.
-pub(super) const COLUMNS: &str = "application/x-paddlewheel-columns";
+/// The type of JSON.
+pub const JSON: &str = "application/json";
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 impl HttpAnswer {
-    pub(super) fn json(body: Vec<u8>) -> Self {
-        Self { status: 200, kind: JSON, body, closes: false, is_head: false }
+    /// An answer of this type.
+    pub fn new(kind: &'static str, body: Vec<u8>) -> Self {
+        Self { status: 200, kind, body, closes: false, is_head: false }
     }
 
-    pub(super) fn columns(body: Vec<u8>) -> Self {
-        Self { status: 200, kind: COLUMNS, body, closes: false, is_head: false }
+    /// A value as JSON.
+    pub fn json(value: Value) -> Self {
+        Self::new(JSON, value.to_string().into_bytes())
     }
 
-    pub(super) fn metrics(text: String) -> Self {
-        Self {
-            status: 200,
-            kind: OPEN_METRICS,
-            body: text.into_bytes(),
-            closes: false,
-            is_head: false,
-        }
+    /// OpenMetrics text.
+    pub fn metrics(text: String) -> Self {
+        Self::new(OPEN_METRICS, text.into_bytes())
     }
 
     /// An error, with what is wrong.
-    pub(super) fn error(status: u16, problem: &str) -> Self {
-        let body = json!({ "error": problem }).to_string().into_bytes();
-        Self { status, kind: JSON, body, closes: false, is_head: false }
+    pub fn error(status: u16, problem: &str) -> Self {
+        Self { status, ..Self::json(json!({ "error": problem })) }
     }
 
     /// Only its head is sent.
-    pub(super) fn head_only(mut self) -> Self {
+    pub fn head_only(mut self) -> Self {
         self.is_head = true;
         self
     }
 
     /// The connection ends with it.
-    pub(super) fn closing(mut self) -> Self {
+    pub fn closing(mut self) -> Self {
         self.closes = true;
         self
     }
 
-    pub(super) fn status(&self) -> u16 {
+    /// Its status.
+    pub fn status(&self) -> u16 {
         self.status
     }
 
-    pub(super) fn closes(&self) -> bool {
+    /// Whether the connection ends with it.
+    pub fn closes(&self) -> bool {
         self.closes
     }
 
-    pub(super) fn send(&self, mut stream: &TcpStream) -> io::Result<()> {
+    /// As it is sent.
+    pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = format!(
             "HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\n{}{}\r\n",
             self.status,
@@ -79,7 +78,12 @@ impl HttpAnswer {
         if !self.is_head {
             bytes.extend_from_slice(&self.body);
         }
-        stream.write_all(&bytes)
+        bytes
+    }
+
+    /// Sends it.
+    pub fn send(&self, mut stream: &TcpStream) -> io::Result<()> {
+        stream.write_all(&self.to_bytes())
     }
 }
 

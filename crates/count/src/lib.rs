@@ -1,0 +1,13 @@
+//! What the processes of a job count while they run: numbers that threads add to without locks
+//! ([`counters!`]), and where the time of a process goes ([`Stepping`], [`Busy`]).
+//!
+//! **Invariant:** nothing is measured before somebody wants to know ([`is_on`]), and no result depends
+//! on what is counted.
+
+mod flags;
+mod number;
+mod step;
+
+pub use flags::{is_on, is_ready, set_on, set_ready};
+pub use number::{Counter, Gauge, Level, NumberKind, NumberSource, Sample, Seconds};
+pub use step::{Busy, BusyThread, Labelled, Stepping, WaitingStep};

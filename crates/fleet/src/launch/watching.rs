@@ -1,0 +1,169 @@
+//! Lets the processes of a job say what they do, and shows it: on a page, in files, and in words at the end.
+
+use std::path::{Path, PathBuf};
+
+use watch::job::{Board, Collector, CollectorSettings, Condition, Told};
+
+use super::console::Console;
+use super::options::WatchOptions;
+use super::plan::{Job, Process};
+use super::ports::{METRICS_START, Ports};
+use crate::env::{LAST_STATE, METRICS_HOST, METRICS_PORT};
+use crate::error::Result;
+use crate::signals::Signals;
+use crate::watching::HERE;
+
+/// Where the page is, without a word about it.
+pub(super) const PAGE: &str = "127.0.0.1:8790";
+/// The file of numbers, in the folder of logs.
+const NUMBERS: &str = "metrics.jsonl";
+
+/// What watches a job, as long as it runs.
+#[derive(Debug)]
+pub(super) struct JobWatch {
+    collector: Collector,
+    /// The ports of processes, theirs until the job is over.
+    _ports: Ports,
+}
+
+impl JobWatch {
+    /// Gives each process a port, and begins to ask them. A job that cannot be watched is told so and runs
+    /// all the same.
+    pub(super) fn start(
+        job: &mut Job,
+        options: &WatchOptions,
+        logs: Option<&Path>,
+        console: &mut Console,
+    ) -> Option<Self> {
+        if !options.is_on {
+            return None;
+        }
+        let ports = match give_ports(job, options, logs) {
+            Ok(ports) => ports,
+            Err(error) => {
+                console.say(&format!("the job is not watched, and goes on: {error}"));
+                return None;
+            }
+        };
+        let board = Board::new(job.processes.iter().map(told).collect());
+        job.board = Some(board.clone());
+        let script = job.script.path.file_name().unwrap_or_default();
+        let numbers = logs.map(|logs| logs.join(NUMBERS));
+        // Those of another job, if they are there, unless this one goes on with it.
+        if let Some(file) = numbers.as_ref().filter(|_| !job.policy.resumes) {
+            let _ = std::fs::remove_file(file);
+        }
+        let settings = CollectorSettings {
+            title: script.to_string_lossy().into_owned(),
+            board,
+            web: options.web.clone(),
+            any_port: false,
+            jsonl: numbers,
+            tensorboard: options.tensorboard.clone(),
+        };
+        let collector = open(settings, console);
+        Some(Self { collector, _ports: ports })
+    }
+
+    /// How far the job is; what went wrong goes to the console.
+    pub(super) fn line(&self, console: &mut Console) -> Option<String> {
+        self.collector.take_problems().iter().for_each(|problem| console.say(problem));
+        self.collector.line()
+    }
+
+    /// Says what each process did.
+    pub(super) fn sum_up(&self, console: &mut Console) {
+        // Processes that have ended have written their last numbers.
+        self.collector.look();
+        let lines = self.collector.summary().lines;
+        if !lines.is_empty() {
+            console.say("--- who did what");
+            lines.iter().for_each(|line| console.say(line));
+        }
+    }
+}
+
+/// Starts a collector, and says where its page is. If nobody chose the port of the page and it is taken,
+/// any other one will do.
+fn open(mut settings: CollectorSettings, console: &mut Console) -> Collector {
+    if settings.web.as_deref() == Some("") {
+        (settings.web, settings.any_port) = (Some(PAGE.to_string()), true);
+    }
+    let (collector, problems) = Collector::start(settings);
+    problems.iter().for_each(|problem| console.say(&format!("{problem}; the job goes on")));
+    if let Some(address) = collector.address() {
+        console.say(&format!("the page of this job: http://{address}/"));
+    }
+    collector
+}
+
+/// Each process gets a port and a file for its last numbers.
+fn give_ports(job: &mut Job, options: &WatchOptions, logs: Option<&Path>) -> Result<Ports> {
+    let mut ports = Ports::default();
+    let first = ports.choose(HERE, METRICS_START, job.processes.len())?;
+    for (port, process) in (first..).zip(&mut job.processes) {
+        process.set(METRICS_PORT[0], &port.to_string());
+        if let Some(host) = &options.host {
+            process.set(METRICS_HOST[0], host);
+        }
+        if let Some(file) = logs.and_then(|logs| last_state(process, logs)) {
+            // It is of another job, if it is there.
+            let _ = std::fs::remove_file(&file);
+            process.set(LAST_STATE[0], &file.to_string_lossy());
+        }
+    }
+    Ok(ports)
+}
+
+/// The file of last numbers, beside the log.
+fn last_state(process: &Process, logs: &Path) -> Option<PathBuf> {
+    let name = process.log.as_ref()?.file_name()?.to_string_lossy().into_owned();
+    let logs = std::path::absolute(logs).ok()?;
+    Some(logs.join(format!("{name}.state")))
+}
+
+/// A process as it is planned.
+pub(super) fn told(process: &Process) -> Told {
+    let find = |name: &str| {
+        let found = process.variables.iter().find(|(known, _)| *known == name);
+        found.map(|(_, value)| value.clone())
+    };
+    // Wherever else it answers, it does so here.
+    let host = find(METRICS_HOST[0]).filter(|host| host != "0.0.0.0" && host != "::");
+    let host = host.unwrap_or(HERE.to_string());
+    let host = if host.contains(':') { format!("[{host}]") } else { host };
+    Told {
+        name: Some(process.name.clone()),
+        address: find(METRICS_PORT[0]).map_or(String::new(), |port| format!("{host}:{port}")),
+        last_state: find(LAST_STATE[0]).map(PathBuf::from),
+        condition: Condition::Running,
+        ..Told::default()
+    }
+}
+
+/// Watches processes that others have started, until a signal comes.
+pub(super) fn watch(
+    addresses: &[String],
+    options: &WatchOptions,
+    jsonl: Option<PathBuf>,
+    console: &mut Console,
+) -> Result<i32> {
+    let signals = Signals::watch()?;
+    let settings = CollectorSettings {
+        title: format!("{} processes", addresses.len()),
+        board: Board::new(addresses.iter().map(|address| Told::at(address)).collect()),
+        web: Some(options.web.clone().unwrap_or_default()),
+        any_port: false,
+        jsonl,
+        tensorboard: options.tensorboard.clone(),
+    };
+    let collector = open(settings, console);
+    if collector.address().is_none() {
+        return Ok(1);
+    }
+    while signals.take().is_none() {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        collector.take_problems().iter().for_each(|problem| console.say(problem));
+    }
+    Ok(0)
+}
