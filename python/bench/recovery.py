@@ -121,10 +121,14 @@ class Job:
             command, cwd=folder, env=environment, stdout=self.output, stderr=subprocess.STDOUT
         )
 
+    def said(self):
+        """What the launcher has said."""
+        with open(os.path.join(self.folder, "launcher.log")) as log:
+            return log.read()
+
     def wait(self):
         if self.launcher.wait(600) != 0:
-            with open(os.path.join(self.folder, "launcher.log")) as log:
-                raise SystemExit("launch_ps failed:\n" + log.read())
+            raise SystemExit("launch_ps failed:\n" + self.said())
 
     def log(self, name):
         try:

@@ -40,7 +40,9 @@ def measure(n_rows):
             for n_servers in (3, 2, 3, 2):
                 began = time.time()
                 command = [os.path.join(BIN, "paddlewheel"), "scale", "snapshots", "--servers", str(n_servers)]
-                subprocess.run(command, cwd=folder, check=True, capture_output=True)
+                done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+                if done.returncode:
+                    raise SystemExit("scale failed:\n" + done.stdout + done.stderr + job.said())
                 over = time.time() + 1
                 wait_until("steps after the change", lambda: steps(job, LOG)[-1] > over + 2)  # noqa: B023
                 found.append(longest(steps(job, LOG), began, over))

@@ -184,6 +184,18 @@ fn every_mode_goes_on() {
     check(&job(1), &job(2), false);
 }
 
+/// A learning rate that no schedule changes belongs to a table, unless several tables of a server use it.
+#[test]
+fn what_several_tables_share_there_may_be_one_tables_own_here() {
+    let tables = vec![TableKind::Touched];
+    let model = &Model { tables, falls: false, ..model(sgd) };
+    let config = &Config::default();
+    let job = |n_servers| Job { model, config, n_servers, n_trainers: 2 };
+    for (n_before, n_after) in [(1, 4), (4, 1), (2, 3), (3, 5)] {
+        check(&job(n_before), &job(n_after), true);
+    }
+}
+
 /// Rows start as they did in the first process, whose seed nobody else has.
 #[test]
 fn seeds_go_along() {

@@ -340,6 +340,14 @@ pub fn surviving_plan(seed: u64) -> Plan {
     plan
 }
 
+/// How long trainers that are ready for a cut wait for those that are behind, which take up to 200 ms for a step.
+fn ready_ms(apply: Apply) -> u64 {
+    match apply {
+        Apply::ByRound { ahead } => 600 * (1 + u64::from(ahead)),
+        Apply::AtOnce => 600,
+    }
+}
+
 /// A job of a seed to which nothing happens, except that a server is asked to end. Cuts are made when
 /// somebody wants one.
 pub fn wishing_plan(seed: u64) -> Plan {
@@ -351,7 +359,7 @@ pub fn wishing_plan(seed: u64) -> Plan {
     plan.survival = Some(Survival {
         cut_every_ms: super::DEADLINE_MS,
         // Trainers that exchange samples cannot come to a boundary: such a cut is cancelled, and there is time for more.
-        ready_ms: 600,
+        ready_ms: ready_ms(plan.apply),
         end_ms: 5_000,
         pace_ms: 200,
         wishes: vec![Wish { server, at_ms, back_ms: 100 }],
@@ -390,6 +398,7 @@ pub fn damaging_plan(seed: u64) -> Plan {
     let damages = (0..3).map(damage).collect();
     plan.survival = Some(Survival {
         cut_every_ms: 20,
+        ready_ms: ready_ms(plan.apply),
         pace_ms: 200,
         n_older: 4 + (seed % 5) as usize,
         damages,

@@ -104,6 +104,13 @@ impl<World: ?Sized> Timeline<World> {
         self.redo.n_bytes() + self.journal.n_bytes()
     }
 
+    /// What was done is not done again by this process: should the job go back, it ends, and another one repeats the
+    /// script. What is journalled stays: the next cut has it.
+    pub(crate) fn forget_redo(&mut self) {
+        let now = self.position(None);
+        self.redo.forget_before(&now);
+    }
+
     /// Whether there is nothing that could go back: no event has begun.
     pub(crate) fn is_fresh(&self) -> bool {
         self.n_done == 0 && !self.is_in_event && self.replay.is_none()
@@ -411,6 +418,28 @@ mod tests {
         act(second, &scope);
         go_back(second, &state);
         assert_eq!(found(&scope), Some(2.0));
+    }
+
+    /// What is forgotten for lack of memory cannot be gone back to; what comes after can, and the journal has all.
+    #[test]
+    fn what_was_forgotten_is_not_done_again() {
+        let (timeline, scope) = (&mut Timeline::default(), Scope::new());
+        act(timeline, &scope);
+        let before = timeline.state(None);
+        act(timeline, &scope);
+        timeline.forget_redo();
+        let after = timeline.state(None);
+        act(timeline, &scope);
+        let (state, journal) = (timeline.state(None), timeline.journal_part());
+        assert!(matches!(timeline.restore(&before), Err(Error::TooFarBack { event: 1 })));
+        go_back(timeline, &after);
+        let second = &mut Timeline::<()>::default();
+        second.begin_at(state, &journal).unwrap();
+        for _ in 0..3 {
+            assert!(matches!(second.begin(RUN, &String::new).unwrap(), Begun::Past(_)));
+            second.enter(Some(&uses(&scope)));
+            second.leave();
+        }
     }
 
     /// The job may go back while a script asks for something that is no event.

@@ -279,7 +279,7 @@ impl Cluster {
             return Ok(());
         }
         if n_bytes >= limit {
-            return Err(Error::NoCutIsKept { n_bytes, cut: self.cuts().complete });
+            return self.make_room(limit);
         }
         self.want_cut()?;
         let waits_for_rounds =
@@ -290,6 +290,24 @@ impl Cluster {
             true => Ok(()),
             false => self.wait_for_an_attempt(),
         }
+    }
+
+    /// There is no memory left to do events again. If the others wait for this trainer at a barrier, there is no cut
+    /// before it comes to them: what it holds is forgotten, for to end now would bring it here again.
+    fn make_room(&self, limit: usize) -> Result<()> {
+        let (is_cancelled, cut) = {
+            let cuts = self.cuts();
+            (cuts.is_cancelled, cuts.complete)
+        };
+        if is_cancelled {
+            self.timeline().forget_redo();
+        }
+        let n_bytes = self.timeline().n_bytes();
+        if n_bytes >= limit {
+            return Err(Error::NoCutIsKept { n_bytes, cut });
+        }
+        (self.log())(&recovery_lines::forgets(cut));
+        Ok(())
     }
 
     /// Takes part in the next cut, if it is not cancelled.

@@ -30,7 +30,7 @@ pub(super) struct Geo {
     old: BTreeMap<String, Tensor>,
     /// Rows of tables used since. What has no entry is no table: all of it travels.
     touched: BTreeMap<String, RowSet>,
-    /// Rows of tables that may differ from `old`.
+    /// Rows of tables that may differ from `old`, beside those that were touched.
     used: BTreeMap<String, RowSet>,
     n_steps: u32,
     /// There was a step: parameters may differ from `old`.
@@ -47,14 +47,10 @@ impl Geo {
             self.used.insert(table.to_string(), RowSet::default());
         }
         let height = self.old.get(table).and_then(|old| old.dims().first().copied()).unwrap_or(0);
-        if let (Some(touched), Some(used)) = (self.touched.get_mut(table), self.used.get_mut(table))
-        {
+        if let Some(touched) = self.touched.get_mut(table) {
             // Those that the table does not have are nobody's.
             let rows = ids.iter().filter_map(|&id| usize::try_from(id).ok());
-            for row in rows.filter(|&row| row < height) {
-                touched.insert(row);
-                used.insert(row);
-            }
+            rows.filter(|&row| row < height).for_each(|row| touched.insert(row));
         }
     }
 
@@ -97,6 +93,11 @@ impl Geo {
         self.n_steps = 0;
         let mut by_server: BTreeMap<ServerId, Vec<Grad>> = BTreeMap::new();
         for origin in origins(job) {
+            if let (Some(touched), Some(used)) =
+                (self.touched.get(origin), self.used.get_mut(origin))
+            {
+                used.unite(touched);
+            }
             let touched = self.touched.get_mut(origin).map(|touched| touched.take(usize::MAX));
             let delta = scope.read(origin, |value| {
                 let old = self.old.get_mut(origin)?;

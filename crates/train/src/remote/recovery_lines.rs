@@ -36,6 +36,15 @@ pub(super) fn went_back(cut: u64, n_events: u64, took: Duration) -> Line {
     Line::info(SITE, text)
 }
 
+/// There is no memory to do again what came after a cut.
+pub(super) fn forgets(cut: u64) -> Line {
+    let text = format!(
+        "the others wait for this trainer, so that there is no cut after cut {cut}, and what it held to go back there \
+         takes too much memory: it is forgotten. If a process dies now, this one ends, and repeats its script"
+    );
+    Line::warning(SITE, text)
+}
+
 /// Trainers before have left this of a pass.
 pub(super) fn left(number: u64, left: &Left) -> Option<Line> {
     let pass = number + 1;

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use program::distributed::server_of;
 use ps::server::{CutRecord, KeptBytes, ServerShare, repartition};
-use tensor::{DType, Tensor, Value};
+use tensor::{DType, Shape, Tensor, Value};
 
 use super::changes::{Changes, UnseenRows};
 use super::cuts::{CutTables, locked};
@@ -78,7 +78,8 @@ impl Resuming<'_> {
             }
             whole.collect(state);
         }
-        self.take_values(&whole)?;
+        whole.share(&mut counted);
+        self.take_values(&whole, &counted)?;
         self.take_shared(&counted);
         let KeptBytes { state, journal } = self.repartitioned(&kept)?;
         let (cut, term) = (self.source.next_cut, self.source.term + 1);
@@ -207,13 +208,25 @@ impl Resuming<'_> {
     }
 
     /// Puts variables together that are whole values here.
-    fn take_values(&self, whole: &WholeValues) -> SnapshotResult<()> {
+    fn take_values(
+        &self,
+        whole: &WholeValues,
+        shared: &BTreeMap<String, Value>,
+    ) -> SnapshotResult<()> {
         for (at, vars) in self.own.layout.0.iter().enumerate() {
             let table = &mut *self.held.table(at);
             let by_rows = table.row_vars();
             for var in vars.iter().filter(|var| !by_rows.contains(&var.name)) {
                 let Some(pieces) = whole.0.get(&var.origin) else {
                     if self.is_of_trainer(&var.name) {
+                        continue;
+                    }
+                    // One table uses it here, and several did there: a learning rate.
+                    if let Some(value) = shared.get(&var.origin) {
+                        let piece = Piece::of(var.clone(), value);
+                        let (name, dims, dtype) = (&var.name, &var.dims, piece.dtype);
+                        let value = ImportedValue { name, dims, dtype, bytes: piece.bytes };
+                        table.import_value(&value).map_err(|problem| self.wrong(problem))?;
                         continue;
                     }
                     return Err(self.wrong(format!("there is no variable `{}`", var.origin)));
@@ -251,6 +264,9 @@ impl Resuming<'_> {
     }
 }
 
+/// What several tables use (learning rates, counters) is not larger.
+const SHARED_BYTES_MAX: usize = 64;
+
 /// Pieces of variables, by what they are parts of.
 #[derive(Default)]
 struct WholeValues(BTreeMap<String, Vec<Piece>>);
@@ -275,6 +291,21 @@ impl Piece {
 }
 
 impl WholeValues {
+    /// Adds small variables that were one table's own there, and may belong to several here.
+    fn share(&self, shared: &mut BTreeMap<String, Value>) {
+        for (origin, pieces) in &self.0 {
+            let Some(Piece { layout, dtype, bytes: Some(bytes) }) = pieces.first() else {
+                continue;
+            };
+            let is_small = bytes.len() <= SHARED_BYTES_MAX && layout.dims == layout.origin_dims;
+            let dims: Vec<usize> = layout.dims.iter().map(|&dim| dim.max(0) as usize).collect();
+            if is_small && !shared.contains_key(origin) {
+                let tensor = Tensor::from_bytes(*dtype, Shape::new(&dims), bytes);
+                shared.extend(tensor.ok().map(|tensor| (origin.clone(), Value::Tensor(tensor))));
+            }
+        }
+    }
+
     fn collect(&mut self, state: ServerState) {
         for (table, layout) in state.tables.into_iter().zip(state.layout.0) {
             let TableState { values, rows, .. } = table;

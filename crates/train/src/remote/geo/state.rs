@@ -27,9 +27,10 @@ impl Geo {
             let (touched, used) = (self.touched.get(origin), self.used.get_mut(origin));
             scope.read(origin, |value| match (value.tensor(), touched, used) {
                 (Some(x), Some(touched), Some(used)) => {
+                    used.unite(touched);
                     let rows = learnt(x, old, used);
                     // The others are what servers have; the next cut need not look at them.
-                    *used = touched.clone();
+                    *used = RowSet::default();
                     rows.ids.iter().for_each(|&row| used.insert(row.max(0) as usize));
                     let touched = touched.rows().map(|row| row as i64).collect();
                     state.tables.insert(origin.to_string(), GeoTable { touched, rows });
@@ -90,9 +91,7 @@ impl Geo {
             set
         };
         self.touched.insert(name.to_string(), set(&table.touched));
-        let mut used = set(&table.rows.ids);
-        set(&table.touched).rows().for_each(|row| used.insert(row));
-        self.used.insert(name.to_string(), used);
+        self.used.insert(name.to_string(), set(&table.rows.ids));
         let positions: Vec<usize> = table.rows.ids.iter().map(|&row| row.max(0) as usize).collect();
         if positions.iter().all(is_here) {
             let mut rows = pick(x, &positions);
@@ -167,7 +166,7 @@ mod tests {
         assert_eq!(scope.get("t"), Some(table(&[10.0, 20.0, 32.5, 43.0]).into()));
         assert_eq!(scope.get("w"), Some(table(&[1.5]).into()));
         assert_eq!((geo.n_steps, geo.touched["t"].rows().collect::<Vec<_>>()), (7, vec![0, 3]));
-        assert_eq!(geo.used["t"].rows().collect::<Vec<_>>(), [0, 2, 3]);
+        assert_eq!(geo.used["t"].rows().collect::<Vec<_>>(), [2, 3]);
         assert_eq!(geo.old["t"], table(&[10.0, 20.0, 30.0, 40.0]));
     }
 }
