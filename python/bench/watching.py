@@ -80,11 +80,11 @@ def main():
         subprocess.check_call(make, stdout=subprocess.DEVNULL)
         for mode in params.modes.split(","):
             plain, watched, n_answers = [], [], 0
-            for _ in range(params.rounds):
-                plain.append(speed(mode, data, False)[0])
-                found, n = speed(mode, data, True)
-                watched.append(found)
-                n_answers += n
+            for turn in range(params.rounds):
+                for side in [plain, watched] if turn % 2 else [watched, plain]:
+                    found, n = speed(mode, data, side is watched)
+                    side.append(found)
+                    n_answers += n
             ours, against = statistics.median(watched), statistics.median(plain)
             spread = (max(plain) - min(plain)) / against
             figure = "ours=%.0f against=unwatched=%.0f samples/s" % (ours, against)
