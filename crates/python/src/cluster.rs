@@ -21,6 +21,7 @@ pub(crate) fn cluster() -> PyResult<&'static Cluster> {
     }
     let flags = fleet::flags::current().map_err(from_fleet)?;
     let cluster = Cluster::new(flags.patience(), usual_log());
+    cluster.set_access(fleet::access::current().map_err(from_fleet)?);
     cluster.set_redo_bytes(flags.recovery_memory());
     cluster.set_stops(Arc::new(|| signalled(&RAISED)));
     cluster.set_ends(Arc::new(fleet::wants_end));

@@ -29,6 +29,10 @@ usage: launch_ps [options] script [arguments]
                           snapshots, otherwise 0: the job ends)
   --grace_secs S          how long processes may take to end after SIGTERM (30 with snapshots,
                           otherwise 3)
+  --secret_file FILE      the secret of the job, for all its machines (made for the job if it runs on one)
+  --insecure              speak to other machines without a secret
+  --save_root DIRS        folders below which servers save, DIR:DIR (the working directory, DIR of
+                          snapshots, the one for temporary files)
 The script is a Python script (.py) or any executable.";
 
 /// What `launch --help` says.
@@ -45,6 +49,8 @@ usage: launch [options] script [arguments]
                           processes end when one dies, so the script must go on from a checkpoint
   --use_paddlecloud       machines from PADDLE_TRAINERS, this one from POD_IP
   --print_config BOOL     say what is started (True)
+  --secret_file FILE      the secret of the job, for all its machines (made for the job if it runs on one)
+  --insecure              speak to other machines without a secret
 The script is a Python script (.py) or any executable.";
 
 /// What `scale --help` says.
@@ -92,6 +98,8 @@ pub struct PsOptions {
     pub is_verbose: bool,
     /// What happens when a process dies.
     pub recovery: RecoveryOptions,
+    /// Who may take part.
+    pub safety: SafetyOptions,
     /// What to start.
     pub script: ScriptCommand,
 }
@@ -109,6 +117,17 @@ pub struct RecoveryOptions {
     pub resume: Option<PathBuf>,
     /// How long processes may take to end when they are asked to.
     pub grace: Option<Duration>,
+}
+
+/// Who may take part in a job, and where its servers write.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SafetyOptions {
+    /// The file with the secret.
+    pub secret_file: Option<PathBuf>,
+    /// Other machines are spoken to without a secret.
+    pub insecure: bool,
+    /// The folders below which servers save.
+    pub save_root: Option<String>,
 }
 
 /// What `launch` was asked for. None: not asked.
@@ -132,6 +151,8 @@ pub struct CollectiveOptions {
     pub is_cloud: bool,
     /// Say what is started.
     pub is_verbose: bool,
+    /// Who may take part.
+    pub safety: SafetyOptions,
     /// What to start.
     pub script: ScriptCommand,
 }
@@ -188,8 +209,10 @@ pub fn ps(arguments: &[String]) -> Result<Option<PsOptions>> {
         "--resume",
         "--max_restarts",
         "--grace_secs",
+        "--secret_file",
+        "--save_root",
     ];
-    let Some(given) = Given::read(arguments, &names, &[])? else { return Ok(None) };
+    let Some(given) = Given::read(arguments, &names, &["--insecure"])? else { return Ok(None) };
     let endpoints = given.items("--endpoints");
     let endpoints: ps::Result<Vec<Endpoint>> = endpoints.iter().map(|text| text.parse()).collect();
     Ok(Some(PsOptions {
@@ -208,6 +231,7 @@ pub fn ps(arguments: &[String]) -> Result<Option<PsOptions>> {
             resume: given.value("--resume").map(PathBuf::from),
             grace: given.seconds("--grace_secs", FROM_ZERO)?,
         },
+        safety: given.safety(),
         script: given.script,
     }))
 }
@@ -224,8 +248,10 @@ pub fn collective(arguments: &[String]) -> Result<Option<CollectiveOptions>> {
         "--log_level",
         "--max_restarts",
         "--print_config",
+        "--secret_file",
     ];
-    let Some(given) = Given::read(arguments, &names, &["--use_paddlecloud"])? else {
+    let switches = ["--use_paddlecloud", "--insecure"];
+    let Some(given) = Given::read(arguments, &names, &switches)? else {
         return Ok(None);
     };
     let gpus = given.items("--selected_gpus");
@@ -240,6 +266,7 @@ pub fn collective(arguments: &[String]) -> Result<Option<CollectiveOptions>> {
         max_restarts: given.number("--max_restarts")?.unwrap_or(0),
         is_cloud: given.value("--use_paddlecloud").is_some(),
         is_verbose: given.is_true("--print_config")?,
+        safety: given.safety(),
         script: given.script,
     }))
 }
@@ -291,8 +318,16 @@ impl Given {
     /// What was given last; an empty value is none, as for Fluid's `--endpoints ""`.
     pub(crate) fn value(&self, name: &str) -> Option<&str> {
         let found = self.values.iter().rev().find(|(known, _)| *known == name);
-        let is_switch = name == "--use_paddlecloud";
+        let is_switch = ["--use_paddlecloud", "--insecure"].contains(&name);
         found.map(|(_, value)| value.as_str()).filter(|value| is_switch || !value.is_empty())
+    }
+
+    fn safety(&self) -> SafetyOptions {
+        SafetyOptions {
+            secret_file: self.value("--secret_file").map(PathBuf::from),
+            insecure: self.value("--insecure").is_some(),
+            save_root: self.value("--save_root").map(str::to_string),
+        }
     }
 
     fn items(&self, name: &str) -> Vec<String> {

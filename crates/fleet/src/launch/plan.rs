@@ -7,6 +7,7 @@ use ps::Endpoint;
 use super::options::{CollectiveOptions, PsOptions, ScriptCommand};
 use super::ports::{Ports, START};
 use super::restarts::Policy;
+use super::secret::SecretVars;
 use crate::env::{EnvVars, PROXIES};
 use crate::error::{Result, Usage};
 use crate::role::RoleKind;
@@ -64,6 +65,8 @@ pub(crate) struct Job {
     pub(crate) snapshots: Option<PathBuf>,
     /// Why it cannot get another number of servers while it runs, if so.
     pub(crate) fixed_size: Option<&'static str>,
+    /// What all processes are told about who may take part.
+    pub(crate) shared: SecretVars,
     /// What is told at the start.
     pub(crate) lines: Vec<String>,
     /// The ports, ours until the job is over.
@@ -179,6 +182,7 @@ pub(crate) fn ps(options: PsOptions) -> Result<Job> {
         policy: Policy::default(),
         snapshots: None,
         fixed_size,
+        shared: SecretVars::default(),
         lines,
         _ports: ports,
     })
@@ -374,6 +378,7 @@ pub(crate) fn collective(
         policy: Policy { max_restarts: options.max_restarts, ..Policy::default() },
         snapshots: None,
         fixed_size: Some("it has no servers"),
+        shared: SecretVars::default(),
         lines,
         _ports: ports,
     })

@@ -22,11 +22,15 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::{Clock, FRAME_TIMEOUT, Stream, WRITE_TIMEOUT, addresses, unix_name};
+use super::entrance::UNPROVED_MAX;
+use super::{
+    Clock, FRAME_TIMEOUT, Stream, WRITE_TIMEOUT, addresses, check_access, other_user, unix_name,
+};
+use crate::access::Access;
 use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
 use crate::ids::{ConnId, Millis};
-use crate::lines::Severity;
+use crate::lines::{self, Severity};
 use crate::message::Reply;
 use crate::refusal::Refusal;
 use crate::server::{Action, End, Server, ServerMemory, Store, Work};
@@ -100,11 +104,18 @@ pub struct Listener {
     endpoint: Endpoint,
     tcp: TcpListener,
     unix: Option<UnixListener>,
+    access: Access,
 }
 
 impl Listener {
-    /// Binds; port 0 lets the system choose.
+    /// Binds; port 0 lets the system choose. Without a secret, only this machine can connect.
     pub fn bind(endpoint: &Endpoint) -> Result<Self> {
+        Self::bind_with(endpoint, Access::default())
+    }
+
+    /// Binds for those who know a secret.
+    pub fn bind_with(endpoint: &Endpoint, access: Access) -> Result<Self> {
+        check_access(&access, endpoint)?;
         let fail = |source| Error::Bind { endpoint: endpoint.clone(), source };
         let all: Vec<_> = addresses(endpoint).map_err(fail)?.collect();
         let tcp = TcpListener::bind(all.as_slice()).map_err(fail)?;
@@ -112,7 +123,7 @@ impl Listener {
         let endpoint = Endpoint { port, ..endpoint.clone() };
         // Without it everything works, through TCP.
         let unix = unix_name(&endpoint).and_then(|name| UnixListener::bind_addr(&name)).ok();
-        Ok(Self { endpoint, tcp, unix })
+        Ok(Self { endpoint, tcp, unix, access })
     }
 
     /// Where it listens; the port is the real one.
@@ -143,6 +154,7 @@ impl Listener {
             long: Mutex::new(Some(Long { saves, cuts })),
             units: Mutex::default(),
             conns: RwLock::default(),
+            unproved: Mutex::default(),
             n_conns: AtomicU64::new(0),
             clock: Clock::start(),
             over: Mutex::new(false),
@@ -150,6 +162,9 @@ impl Listener {
             complaints: Mutex::default(),
             log: Box::new(log),
         });
+        if driver.listener.unix.is_none() {
+            driver.complain(&lines::name_taken(&driver.listener.endpoint).text);
+        }
         driver.listen();
         let mut workers = driver.start();
         workers.extend(driver.start_long("save", works));
@@ -171,6 +186,14 @@ impl Listener {
         match (&self.unix, token) {
             (Some(unix), UNIX) => unix.accept().map(|(stream, _)| Stream::Unix(stream)),
             _ => self.tcp.accept().map(|(stream, _)| Stream::Tcp(stream)),
+        }
+    }
+
+    /// The user of a process of this machine that has connected, if it is another one.
+    fn other_user(stream: &Stream) -> Option<u32> {
+        match stream {
+            Stream::Tcp(_) => None,
+            Stream::Unix(stream) => other_user(stream),
         }
     }
 }
@@ -217,6 +240,8 @@ struct Driver<S> {
     /// Units of a round that nobody has begun.
     units: Mutex<VecDeque<Work>>,
     conns: RwLock<BTreeMap<ConnId, Arc<Conn>>>,
+    /// Connections whose peers have not proved that they belong to the job, the oldest first.
+    unproved: Mutex<BTreeSet<ConnId>>,
     n_conns: AtomicU64,
     clock: Clock,
     over: Mutex<bool>,
