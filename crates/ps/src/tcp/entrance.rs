@@ -108,8 +108,30 @@ pub fn enter(stream: &TcpStream, access: &Access, door: Door) -> Result<()> {
 }
 
 /// A proof that somebody else begins.
-pub(super) fn host(access: &Access, door: Door, stream: &Stream) -> Result<Host> {
-    Ok(Host::new(access, door, stream.transport(), random()?))
+#[derive(Debug)]
+pub(super) struct Proving {
+    access: Access,
+    door: Door,
+    /// None until something has come.
+    host: Option<Host>,
+}
+
+impl Proving {
+    pub(super) fn new(access: &Access, door: Door) -> Self {
+        Self { access: access.clone(), door, host: None }
+    }
+
+    /// Goes on with what has come.
+    pub(super) fn advance(&mut self, stream: &Stream) -> io::Result<ProofEnd> {
+        let host = match &mut self.host {
+            Some(host) => host,
+            none => {
+                let nonce = random().map_err(io::Error::other)?;
+                none.insert(Host::new(&self.access, self.door, stream.transport(), nonce))
+            }
+        };
+        advance(&mut &*stream, host)
+    }
 }
 
 /// Connections whose peers have not proved that they belong to the job. They cost no thread.
@@ -124,7 +146,7 @@ pub(super) struct Porch {
 #[derive(Debug)]
 struct Visitor {
     stream: Stream,
-    host: Host,
+    proof: Proving,
     until: Instant,
 }
 
@@ -135,12 +157,12 @@ impl Porch {
 
     /// Somebody has connected.
     pub(super) fn add(&mut self, stream: Stream) {
-        let Ok(host) = host(&self.access, self.door, &stream) else { return };
         if stream.set_nonblocking(true).is_err() {
             return;
         }
         let until = Instant::now() + PROOF_TIME;
-        self.waiting.push_back(Visitor { stream, host, until });
+        let proof = Proving::new(&self.access, self.door);
+        self.waiting.push_back(Visitor { stream, proof, until });
         if self.waiting.len() > UNPROVED_MAX {
             self.waiting.pop_front();
         }
@@ -156,7 +178,7 @@ impl Porch {
         let now = Instant::now();
         let mut proved = Vec::new();
         for mut visitor in std::mem::take(&mut self.waiting) {
-            match advance(&mut &visitor.stream, &mut visitor.host) {
+            match visitor.proof.advance(&visitor.stream) {
                 Ok(None) if now < visitor.until => self.waiting.push_back(visitor),
                 Ok(Some(Ok(()))) => proved.push(visitor.stream),
                 // Nobody of ours, or gone.

@@ -83,11 +83,11 @@ pub fn check_access(access: &Access, endpoint: &Endpoint) -> Result<()> {
     access.check(endpoint, is_loopback)
 }
 
-/// Whether an end point is reached from this machine only. One that nobody knows may be anywhere.
+/// Whether an end point is reached from this machine only. A name that nobody knows yet is not reached at
+/// all; it is looked at again with every connection.
 fn is_loopback(endpoint: &Endpoint) -> bool {
-    let Ok(addresses) = addresses(endpoint) else { return false };
-    let all: Vec<_> = addresses.collect();
-    !all.is_empty() && all.iter().all(|address| address.ip().is_loopback())
+    let is_far = |address: std::net::SocketAddr| !address.ip().is_loopback();
+    !addresses(endpoint).is_ok_and(|mut all| all.any(is_far))
 }
 
 /// A connection of either kind.

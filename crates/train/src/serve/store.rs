@@ -117,7 +117,7 @@ impl BlockStore {
     }
 
     /// From now on it writes what trainers save below these folders only, if there are any.
-    pub(super) fn save_below(&mut self, roots: &[PathBuf]) {
+    pub fn save_below(&mut self, roots: &[PathBuf]) {
         self.roots = SaveRoots::new(roots);
     }
 

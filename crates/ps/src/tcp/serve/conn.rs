@@ -11,12 +11,11 @@ use super::input::FrameInput;
 use super::output::Output;
 use super::poller::Poller;
 use super::{FRAME_TIMEOUT_MS, HELLO_TIMEOUT_MS, SHORT_BYTES_MAX, WRITE_TIMEOUT_MS};
-use crate::access::proof::Host;
 use crate::ids::{ConnId, Millis};
 use crate::message::Reply;
 use crate::shm::SharedMemory;
 use crate::tcp::Stream;
-use crate::tcp::entrance::{PROOF_TIME, ProofEnd, advance};
+use crate::tcp::entrance::{PROOF_TIME, ProofEnd, Proving};
 
 /// Stands for a moment that does not come.
 const NEVER: u64 = u64::MAX;
@@ -28,7 +27,7 @@ pub(super) struct Conn {
     /// The set of the worker that serves it.
     pub(super) poller: Arc<Poller>,
     /// What is left of the proof that the peer belongs to the job: nothing else is read before.
-    proof: Mutex<Option<Host>>,
+    proof: Mutex<Option<Proving>>,
     is_proved: AtomicBool,
     /// Only its worker reads.
     input: Mutex<FrameInput>,
@@ -62,7 +61,7 @@ pub(super) struct Visitor {
     pub(super) id: ConnId,
     pub(super) stream: Stream,
     /// The proof that it must bring.
-    pub(super) proof: Host,
+    pub(super) proof: Proving,
 }
 
 impl Conn {
@@ -97,8 +96,8 @@ impl Conn {
     /// Goes on with the proof of the peer; from its end on, the time for the greeting runs.
     pub(super) fn prove(&self, now: Millis) -> io::Result<ProofEnd> {
         let mut proof = self.proof.lock().even_if_poisoned();
-        let Some(host) = &mut *proof else { return Ok(Some(Ok(()))) };
-        let end = advance(&mut &self.stream, host)?;
+        let Some(proving) = &mut *proof else { return Ok(Some(Ok(()))) };
+        let end = proving.advance(&self.stream)?;
         if end == Some(Ok(())) {
             *proof = None;
             self.speaks_by.store(now.0 + HELLO_TIMEOUT_MS, Ordering::Relaxed);
