@@ -41,7 +41,7 @@ fn save(store: &BlockStore, dir: &Path, phase: Phase) -> Result<(), Refusal> {
 fn a_save_elsewhere_is_refused_and_writes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let (root, outside) = (folder.path().join("models"), folder.path().join("outside"));
-    [&root, &outside].map(|dir| fs::create_dir_all(dir).unwrap());
+    [&root, &outside].into_iter().for_each(|dir| fs::create_dir_all(dir).unwrap());
     symlink(&outside, root.join("leaves")).unwrap();
     let store = store(&root);
     let escapes: [PathBuf; 4] =

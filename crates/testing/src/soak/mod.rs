@@ -5,6 +5,7 @@
 //! and a line to [`targets`].
 
 mod mutate;
+mod proofs;
 mod readers;
 mod saved;
 mod wire;
@@ -45,6 +46,7 @@ impl fmt::Debug for Target {
 /// All targets. Their shares make a thousand.
 pub fn targets() -> Vec<Target> {
     vec![
+        proofs::proofs(),
         wire::requests(),
         wire::replies(),
         wire::peers(),

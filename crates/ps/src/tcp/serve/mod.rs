@@ -340,7 +340,8 @@ impl<S: Store + 'static> Driver<S> {
             }
             let waited = self.changed.wait_timeout(over, TICK);
             drop(waited.even_if_poisoned());
-            stop.0.is_alone.store(self.conns().is_empty(), Ordering::Relaxed);
+            let is_alone = !self.conns().values().any(|conn| conn.is_proved());
+            stop.0.is_alone.store(is_alone, Ordering::Relaxed);
             if stop.0.cut.swap(false, Ordering::Relaxed) {
                 self.server().want_cut();
             }
@@ -445,6 +446,11 @@ impl<S: Store + 'static> Driver<S> {
     /// Lets peers read their last answers and close, for a while; then closes.
     fn close_all(&self, patience: Duration) {
         let until = Instant::now() + patience;
+        // Nobody waits for strangers.
+        self.conns()
+            .values()
+            .filter(|conn| !conn.is_proved())
+            .for_each(|conn| conn.stream.shut_down());
         while !self.conns().is_empty() && Instant::now() < until {
             thread::sleep(Duration::from_millis(5));
         }
