@@ -17,7 +17,7 @@ use ps::access::proof::{Door, Unproved};
 use ps::frame::{self, Frame};
 use ps::message::{Grad, Hello, Ping, Pull, Push, Reply, Request, VarInfo};
 use ps::rendezvous::{Report, Side};
-use ps::server::{Apply, Server, ServerConfig};
+use ps::server::{Apply, End, Server, ServerConfig};
 use ps::tcp::{
     Client, ClientGroup, Listener, Membership, Mesh, MeshSettings, Patience, Rendezvous, Stop,
     enter, find_others,
@@ -45,7 +45,7 @@ struct Served {
     endpoint: Endpoint,
     stop: Stop,
     log: Arc<Mutex<Vec<String>>>,
-    thread: JoinHandle<Ledger>,
+    thread: JoinHandle<(Option<End>, Ledger)>,
 }
 
 impl Served {
@@ -67,9 +67,9 @@ impl Served {
         let thread = thread::spawn(move || {
             let book = Arc::new(Book::new(2));
             let note = move |_, line: &str| lines.lock().unwrap().push(line.into());
-            listener.serve(Server::new(config, vars(2)), book.clone(), &stopped, note);
+            let end = listener.serve(Server::new(config, vars(2)), book.clone(), &stopped, note);
             let ledger = book.ledger().clone();
-            ledger
+            (end, ledger)
         });
         Self { endpoint, stop, log, thread }
     }
@@ -78,6 +78,16 @@ impl Served {
         let stream = TcpStream::connect((self.endpoint.host.as_str(), self.endpoint.port)).unwrap();
         stream.set_read_timeout(Some(LIMIT)).unwrap();
         stream
+    }
+
+    /// Waits for a line of the log.
+    #[track_caller]
+    fn wait_for(&self, text: &str) {
+        let until = Instant::now() + LIMIT;
+        while !self.said(text) {
+            assert!(Instant::now() < until, "`{text}` in {:#?}", self.log);
+            thread::yield_now();
+        }
     }
 
     fn said(&self, text: &str) -> bool {
@@ -97,7 +107,7 @@ impl Served {
         assert!(!self.said("trainer 1 joined"), "{:#?}", self.log);
         self.stop.set();
         let tags: Vec<i64> =
-            self.thread.join().unwrap().applied.iter().map(|one| one.tag).collect();
+            self.thread.join().unwrap().1.applied.iter().map(|one| one.tag).collect();
         assert_eq!(tags, (0..20).collect::<Vec<_>>(), "nothing but what its trainer sent");
     }
 }
@@ -158,7 +168,7 @@ fn a_stranger_learns_and_changes_nothing() {
         let heard = rest_of(&mut stranger);
         assert!(heard.len() < 128 && !contains(&heard, JOB), "{heard:?}");
     }
-    assert!(served.said("was refused: secret"), "{:#?}", served.log);
+    served.wait_for("was refused: secret");
     served.check_unharmed();
 }
 
@@ -176,7 +186,7 @@ fn a_wrong_secret_is_refused_on_both_sides() {
     let error = client(&open.endpoint, ours(), 1).ensure_connected().unwrap_err();
     assert!(matches!(&error, Error::Refused { refusal: Refusal::Secret, .. }), "{error}");
     open.stop.set();
-    assert!(open.thread.join().unwrap().applied.is_empty());
+    assert!(open.thread.join().unwrap().1.applied.is_empty());
 }
 
 /// Passes bytes on, and keeps those of the client.
@@ -222,11 +232,11 @@ fn a_recorded_conversation_is_useless() {
     let _ = replay.write_all(&bytes);
     let heard = rest_of(&mut replay);
     assert!(heard.len() < 128 && !contains(&heard, JOB));
-    assert!(served.said("was refused: secret"), "{:#?}", served.log);
+    served.wait_for("was refused: secret");
     let n_joined = served.log.lock().unwrap().iter().filter(|line| line.contains("joined")).count();
     assert_eq!(n_joined, 1, "{:#?}", served.log);
     served.stop.set();
-    assert!(served.thread.join().unwrap().applied.is_empty());
+    assert!(served.thread.join().unwrap().1.applied.is_empty());
 }
 
 fn abstract_name(endpoint: &Endpoint) -> String {
@@ -261,7 +271,7 @@ fn a_relay_between_the_local_name_and_the_port_is_found_out() {
         }
     });
     let served = Served::at(&endpoint, ours());
-    assert!(served.said("is taken by another process"), "{:#?}", served.log);
+    served.wait_for("is taken by another process");
     let trainer = client(&endpoint, ours(), 0);
     trainer.ensure_connected().unwrap();
     assert!(!trainer.is_near());
@@ -274,7 +284,7 @@ fn a_relay_between_the_local_name_and_the_port_is_found_out() {
 }
 
 /// The helper process as another user; none if this is not root.
-fn as_nobody(what: &str, name: &str) -> Option<(Child, BufReader<ChildStdout>)> {
+fn as_nobody(what: &str, name: &str) -> Option<(Stranger, BufReader<ChildStdout>)> {
     if !rustix::process::geteuid().is_root() {
         eprintln!("skipped: only root can start processes of other users");
         return None;
@@ -283,7 +293,17 @@ fn as_nobody(what: &str, name: &str) -> Option<(Child, BufReader<ChildStdout>)> 
     command.args([what, name]).uid(NOBODY).gid(NOBODY).stdout(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let said = BufReader::new(child.stdout.take().unwrap());
-    Some((child, said))
+    Some((Stranger(child), said))
+}
+
+/// Ends with the test.
+struct Stranger(Child);
+
+impl Drop for Stranger {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 fn line(said: &mut BufReader<ChildStdout>) -> String {
@@ -295,25 +315,22 @@ fn line(said: &mut BufReader<ChildStdout>) -> String {
 #[test]
 fn another_user_cannot_pass_for_a_server() {
     let endpoint = free_endpoint();
-    let Some((mut child, mut said)) = as_nobody("squat", &abstract_name(&endpoint)) else { return };
+    let Some((_child, mut said)) = as_nobody("squat", &abstract_name(&endpoint)) else { return };
     assert_eq!(line(&mut said), "ready");
     let served = Served::at(&endpoint, ours());
-    assert!(served.said("is taken by another process"), "{:#?}", served.log);
+    served.wait_for("is taken by another process");
     served.check_unharmed();
     assert_eq!(line(&mut said), "heard 0", "not a byte");
-    child.kill().unwrap();
-    child.wait().unwrap();
 }
 
 #[test]
 fn another_user_is_not_let_in_by_the_local_name() {
     let served = Served::start(ours());
-    let Some((mut child, mut said)) = as_nobody("visit", &abstract_name(&served.endpoint)) else {
+    let Some((_child, mut said)) = as_nobody("visit", &abstract_name(&served.endpoint)) else {
         return;
     };
     assert_eq!(line(&mut said), "heard 0");
-    child.wait().unwrap();
-    assert!(served.said("another user (65534) was refused"), "{:#?}", served.log);
+    served.wait_for("another user (65534) was refused");
     served.check_unharmed();
 }
 
@@ -336,6 +353,9 @@ fn a_flood_of_silent_connections_costs_little_and_keeps_nobody_out() {
     allow_descriptors();
     let (mut child, endpoint) = crowd_server();
     let process = child.id().to_string();
+    // Once it answers, all its threads are there.
+    let first = TcpStream::connect((endpoint.host.as_str(), endpoint.port)).unwrap();
+    enter(&first, &Access::default(), Door::Server).unwrap();
     let before = Use::of(&process);
     let connect = |_| TcpStream::connect((endpoint.host.as_str(), endpoint.port)).ok();
     let flood: Vec<TcpStream> = (0..4_300).filter_map(connect).collect();

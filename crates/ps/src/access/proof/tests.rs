@@ -10,8 +10,19 @@ fn access(secret: &str) -> Access {
 
 const OURS: &str = "the secret of this job";
 
-fn guest(secret: &str, transport: Transport) -> (Guest, Vec<u8>) {
-    Guest::new(&access(secret), Door::Server, transport, [7; 32])
+/// A guest, and what it says first.
+struct Begun {
+    guest: Guest,
+    opening: Vec<u8>,
+}
+
+fn begun(access: &Access, door: Door, transport: Transport) -> Begun {
+    let (guest, opening) = Guest::new(access, door, transport, [7; 32]);
+    Begun { guest, opening }
+}
+
+fn guest(secret: &str, transport: Transport) -> Begun {
+    begun(&access(secret), Door::Server, transport)
 }
 
 fn host(secret: &str) -> Host {
@@ -19,11 +30,8 @@ fn host(secret: &str) -> Host {
 }
 
 /// Both ends, so many bytes at a time; how it ended for the guest and for the host.
-fn meet(
-    (mut guest, opening): (Guest, Vec<u8>),
-    mut host: Host,
-    n_at_once: usize,
-) -> [Option<Result<(), Unproved>>; 2] {
+fn meet(begun: Begun, mut host: Host, n_at_once: usize) -> [Option<Result<(), Unproved>>; 2] {
+    let Begun { mut guest, opening } = begun;
     let (mut to_host, mut to_guest) = (opening, Vec::new());
     let mut ends = [None, None];
     while !to_host.is_empty() || !to_guest.is_empty() {
@@ -52,7 +60,7 @@ fn who_knows_the_secret_comes_in_however_the_bytes_come() {
         assert_eq!(ends, [Some(Ok(())); 2], "{n_at_once} bytes at a time");
     }
     let open = Access::default();
-    let guest = Guest::new(&open, Door::Trainer, Transport::Unix, [1; 32]);
+    let guest = begun(&open, Door::Trainer, Transport::Unix);
     let host = Host::new(&open, Door::Trainer, Transport::Unix, [2; 32]);
     assert_eq!(meet(guest, host, 99), [Some(Ok(())); 2], "a job without a secret");
 }
@@ -61,7 +69,7 @@ fn who_knows_the_secret_comes_in_however_the_bytes_come() {
 fn another_secret_is_none() {
     let ends = meet(guest("the secret of another job", Transport::Tcp), host(OURS), 99);
     assert_eq!(ends, [Some(Err(Unproved::Secret)); 2]);
-    let none = Guest::new(&Access::default(), Door::Server, Transport::Tcp, [7; 32]);
+    let none = begun(&Access::default(), Door::Server, Transport::Tcp);
     assert_eq!(meet(none, host(OURS), 99), [Some(Err(Unproved::Secret)); 2]);
     let open = Host::new(&Access::default(), Door::Server, Transport::Tcp, [9; 32]);
     assert_eq!(meet(guest(OURS, Transport::Tcp), open, 99), [Some(Err(Unproved::Secret)); 2]);
@@ -78,7 +86,7 @@ fn a_proof_is_for_one_way_only() {
 
 #[test]
 fn what_was_heard_once_is_useless_afterwards() {
-    let (mut first, opening) = guest(OURS, Transport::Tcp);
+    let Begun { guest: mut first, opening } = guest(OURS, Transport::Tcp);
     let mut listening = host(OURS);
     let answer = listening.take(&opening).send;
     let proof = first.take(&answer).send;
@@ -93,7 +101,7 @@ fn what_was_heard_once_is_useless_afterwards() {
 
 #[test]
 fn a_guest_notices_a_host_that_does_not_know() {
-    let (mut guest, _) = guest(OURS, Transport::Tcp);
+    let mut guest = guest(OURS, Transport::Tcp).guest;
     let proof = guest.take(&opening(GOOD, &[3; 32])).send;
     // It sends the guest's own proof back.
     let mut verdict = GOOD.to_le_bytes().to_vec();
@@ -116,14 +124,14 @@ fn other_releases_are_told_and_told_apart() {
     let (_, reply) = frame::read::<Reply>(&mut &step.send[..], FRAME_BYTES_MAX).unwrap();
     assert_eq!(reply, Reply::Refused(Refusal::Version { ours: VERSION, theirs: 5 }));
     // And a server of an older release answers in a frame.
-    let (mut guest, _) = guest(OURS, Transport::Tcp);
+    let mut guest = guest(OURS, Transport::Tcp).guest;
     let frame = frame::to_bytes(&Frame { id: 0, body: &Request::from(Ping) });
     assert_eq!(guest.take(&frame).end, Some(Err(OLDER)));
 }
 
 #[test]
 fn another_door_is_another_door() {
-    let guest = Guest::new(&access(OURS), Door::Rendezvous, Transport::Tcp, [7; 32]);
+    let guest = begun(&access(OURS), Door::Rendezvous, Transport::Tcp);
     assert_eq!(meet(guest, host(OURS), 99), [Some(Err(Unproved::Door)); 2]);
 }
 
@@ -131,7 +139,7 @@ fn another_door_is_another_door() {
 fn something_else_is_noticed_at_its_first_bytes() {
     let http = b"GET / HTTP/1.1\r\n";
     assert_eq!(host(OURS).take(http).end, Some(Err(Unproved::NotOurs)));
-    assert_eq!(guest(OURS, Transport::Tcp).0.take(http).end, Some(Err(Unproved::NotOurs)));
+    assert_eq!(guest(OURS, Transport::Tcp).guest.take(http).end, Some(Err(Unproved::NotOurs)));
     assert_eq!(host(OURS).take(b"P").end, None);
 }
 
