@@ -112,6 +112,8 @@ bench: $(VENV)/ready  ## Measures training, reading and calls from Python, one n
 	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(VENV)/bin/maturin develop --release --quiet --locked
 	$(VENV)/bin/python python/bench/overhead.py --fluid "$(wildcard $(FLUID_PYTHON))"
 	$(VENV)/bin/python python/bench/first_batch.py
+	$(VENV)/bin/python python/bench/predicting.py
+	$(VENV)/bin/python python/bench/short_way.py
 	$(VENV)/bin/python python/bench/recovery.py
 	$(VENV)/bin/python python/bench/scale.py
 	$(VENV)/bin/python python/bench/collective.py --torch "$(wildcard $(TORCH_PYTHON))"

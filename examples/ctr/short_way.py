@@ -20,10 +20,6 @@ ADULT = (
     "hours country income"
 ).split()
 ADULT_NUMBERS = {"age", "fnlwgt", "education_num", "gain", "loss", "hours"}
-MOVIELENS = {
-    "loss": "squared", "dim": 32, "l2": 3e-4, "batch_size": 2048, "learning_rate": 0.05,
-    "epochs": 40, "validation": 0.03,
-}  # fmt: skip
 
 
 def lines_of(*path):
@@ -85,7 +81,7 @@ def main():
             m = pw.CTR(target="income", seed=seed, verbose=seed == 1).fit(adult(options.data, "adult.data"))
             print("adult: seed %d, AUC %.5f" % (seed, m.auc(adult(options.data, "adult.test"))))
         if "movielens" in options.which:
-            m = pw.CTR(target="rating", seed=seed, verbose=seed == 1, **MOVIELENS)
+            m = pw.CTR(target="rating", loss="squared", seed=seed, verbose=seed == 1)
             m.fit(movielens(options.data, "u1.base"))
             print("movielens: seed %d, RMSE %.5f" % (seed, m.rmse(movielens(options.data, "u1.test"))))
 

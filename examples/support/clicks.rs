@@ -2,6 +2,7 @@
 
 use paddlewheel::Result;
 use paddlewheel::prelude::*;
+use paddlewheel::tensor::{mix, unit};
 
 pub(crate) const N_SLOTS: usize = 8;
 pub(crate) const N_ROWS: i64 = 10_001;
@@ -94,16 +95,4 @@ impl Clicks {
         self.state = mix(self.state);
         Ok(feed)
     }
-}
-
-fn unit(bits: u64) -> f64 {
-    (bits >> 11) as f64 / (1u64 << 53) as f64
-}
-
-/// Spreads bits: neighbours become strangers.
-fn mix(x: u64) -> u64 {
-    let x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
 }

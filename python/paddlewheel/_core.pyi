@@ -720,6 +720,8 @@ class Predictor:
         dirname: Any,
         model_filename: Any = None,
         params_filename: Any = None,
+        *,
+        threads: Any = None,
     ) -> None: ...
     def follow(self, every: float = 1.0) -> Any:
         """From now on newer models in the folder are taken over; it is looked at once in `every` seconds."""
@@ -2892,6 +2894,9 @@ class nets:
 
 def no_such_name(module: Any, name: str, known: Any) -> Any:
     """What to say of a name that a module does not have."""
+
+def once_in_job(what: Any, act: str) -> Any:
+    """Does something that a script does once, and returns what came of it: a script that is started again in a job that recovers does not do it again."""
 
 def op_proto(kind: Any) -> Any:
     """What an operator takes and gives; ValueError if there is none of this name."""

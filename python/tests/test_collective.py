@@ -75,6 +75,26 @@ def test_several_devices_of_each_trainer(cluster):
     assert one[1:] == other[1:] and len(set(one)) == 6
 
 
+@pytest.mark.parametrize("kind", ["threads", "devices"])
+def test_parts_of_trainers_add_up_to_one_process_with_all_batches(cluster, kind):
+    """Threads of train_from_dataset, or devices, of two trainers; Adam."""
+    script, n_steps = os.path.join(os.path.dirname(SCRIPT), "summed.py"), "12"
+    endpoints, folder = free_endpoints(2), str(cluster.folder)
+    for at in range(2):
+        own = variables(endpoints, at, CPU_NUM="2")
+        cluster.start("t%d" % at, script, kind, "2", n_steps, folder, **own)
+    alone = variables(endpoints, 0)
+    cluster.start("alone", script, "alone", "2", n_steps, folder, **alone)
+    for name in ("t0", "t1", "alone"):
+        cluster.expect(name)
+    one, other = (dict(numpy.load(cluster.folder / ("%s%d.npz" % (kind, at)))) for at in range(2))
+    whole = dict(numpy.load(cluster.folder / "alone0.npz"))
+    assert one.keys() == other.keys() == whole.keys() and len(whole) == 6
+    for name, value in whole.items():
+        assert (one[name] == other[name]).all(), name
+        numpy.testing.assert_allclose(one[name], value, rtol=0, atol=1e-6, err_msg=name)
+
+
 def test_the_launcher_starts_trainers(cluster):
     launch = ["-m", "paddle.distributed.launch", "--nproc_per_node", "3", "--log_dir", "logs"]
     cluster.start("launcher", *launch, SCRIPT, "grad_allreduce", "--steps", "3")
@@ -169,7 +189,7 @@ def test_all_go_on_from_a_checkpoint(cluster):
 
 
 def test_the_launcher_starts_all_again(cluster):
-    """One dies, so all end; the launcher starts them again, and they go on from the checkpoint."""
+    """All die: the launcher starts them again, and they go on from the checkpoint."""
     start(cluster, free_endpoints(2), "grad_allreduce", "--steps", "8")
     whole = parameters(cluster.expect("t0"))
     cluster.expect("t1")
@@ -177,10 +197,12 @@ def test_the_launcher_starts_all_again(cluster):
     arguments = ["--steps", "8", "--pause", "0.3", "--save", str(cluster.folder / "points")]
     cluster.start("launcher", *launch, SCRIPT, "grad_allreduce", *arguments)
     cluster.wait_for("launcher", "step 2 ")
-    victim = re.search(r"process (\d+) of trainer 1", cluster.log("launcher")).group(1)
-    os.kill(int(victim), signal.SIGKILL)
+    victims = re.findall(r"process (\d+) of trainer", cluster.log("launcher"))
+    assert len(victims) == 2
+    for victim in victims:
+        os.kill(int(victim), signal.SIGKILL)
     log = cluster.expect("launcher")
-    assert "is gone" in log and len(re.findall("begins with step [1-9]", log)) == 2, log
+    assert len(re.findall("begins with step [1-9]", log)) == 2, log
     assert parameters(log)[-2:] == whole[-1:] * 2
 
 

@@ -216,6 +216,74 @@ def test_every_usual_layer_is_the_same_in_onnx(tmp_path):
         np.testing.assert_allclose(other, mine, atol=1e-6, rtol=1e-6, err_msg=name)
 
 
+def in_images(x):
+    """Windows over images, by name."""
+    last = L.transpose(x, [0, 2, 3, 1])
+    return {
+        "conv": L.conv2d(x, 6, 3, act="relu"), "strides": L.conv2d(x, 6, [3, 2], stride=[2, 1], padding=[1, 0]),
+        "four paddings": L.conv2d(x, 4, 3, padding=[1, 0, 2, 1]), "same": L.conv2d(x, 4, 4, stride=2, padding="SAME"),
+        "groups": L.conv2d(x, 4, 3, groups=2), "dilated": L.conv2d(x, 4, 3, dilation=2, padding="VALID"),
+        "depthwise": L.conv2d(x, 2, 3, groups=2, use_cudnn=False), "last": L.conv2d(last, 4, 3, data_format="NHWC"),
+        "max": L.pool2d(x, 2, "max", 2), "average": L.pool2d(x, 3, "avg", 2, 1),
+        "with padding": L.pool2d(x, 3, "avg", 2, 1, exclusive=False), "ceil": L.pool2d(x, 3, "max", 2, ceil_mode=True),
+        "ceil average": L.pool2d(x, 3, "avg", 2, ceil_mode=True), "all": L.pool2d(x, pool_type="avg", global_pooling=True),
+        "ceil with padding": L.pool2d(x, 3, "avg", 2, ceil_mode=True, exclusive=False),
+        "pool last": L.pool2d(last, 2, "max", 2, data_format="NHWC"),
+        "one": L.adaptive_pool2d(x, 1, "avg"), "shared out": L.adaptive_pool2d(x, [5, 3], "max"),
+        "norm": L.batch_norm(x), "norm last": L.batch_norm(last, data_layout="NHWC"),
+        "sums": L.cumsum(x, axis=2, exclusive=True, reverse=True),
+    }
+
+
+def test_images_are_the_same_in_onnx(tmp_path):
+    x = fluid.data("x", [None, 2, 10, 9], "float32")
+    made = in_images(x)
+    exe = fluid.Executor()
+    exe.run(fluid.default_startup_program())
+    fluid.io.save_inference_model(str(tmp_path / "model"), ["x"], list(made.values()), exe)
+    path = paddlewheel.export(tmp_path / "model", "onnx")
+    feed = {"x": np.random.RandomState(5).rand(3, 2, 10, 9).astype("float32") - 0.3}
+    ours, theirs = predicted(tmp_path / "model", feed), in_onnx(path, feed)
+    for name, mine, other in zip(made, ours, theirs):
+        assert np.array(mine).shape == other.shape, name
+        np.testing.assert_allclose(other, mine, atol=1e-6, rtol=1e-6, err_msg=name)
+
+
+def test_the_books_digits_go_to_onnx(tmp_path):
+    image = fluid.data("img", [None, 1, 28, 28], "float32")
+    nets = fluid.nets.simple_img_conv_pool
+    hidden = nets(image, filter_size=5, num_filters=20, pool_size=2, pool_stride=2, act="relu")
+    hidden = nets(L.batch_norm(hidden), filter_size=5, num_filters=50, pool_size=2, pool_stride=2, act="relu")
+    prediction = L.fc(hidden, 10, act="softmax")
+    exe = fluid.Executor()
+    exe.run(fluid.default_startup_program())
+    fluid.io.save_inference_model(str(tmp_path / "model"), ["img"], [prediction], exe)
+    path = paddlewheel.export(tmp_path / "model", "onnx")
+    feed = {"img": np.random.RandomState(5).rand(4, 1, 28, 28).astype("float32")}
+    np.testing.assert_allclose(in_onnx(path, feed), predicted(tmp_path / "model", feed), atol=1e-6)
+
+
+def test_windows_that_onnx_lacks_are_named(tmp_path):
+    x = fluid.data("x", [None, 2, None, 9], "float32")
+    out = L.pool2d(x, 3, "max", 2, ceil_mode=True)
+    exe = fluid.Executor()
+    fluid.io.save_inference_model(str(tmp_path / "model"), ["x"], [out], exe)
+    with pytest.raises(ValueError, match=r"`pool2d` \(op \d+ of block 0.*size of an image, which is not known"):
+        paddlewheel.export(tmp_path / "model", "onnx")
+
+
+def test_one_step_of_a_sequence_goes_to_onnx(tmp_path):
+    x = fluid.data("x", [None, 4], "float32", lod_level=1)
+    made = [L.sequence_conv(x, 3, 3, bias_attr=False), L.sequence_softmax(L.fc(x, 1)), L.sequence_first_step(x)]
+    exe = fluid.Executor()
+    exe.run(fluid.default_startup_program())
+    fluid.io.save_inference_model(str(tmp_path / "model"), ["x"], made, exe)
+    path = paddlewheel.export(tmp_path / "model", "onnx", one_id=True)
+    ours = paddlewheel.Predictor(tmp_path / "model").predict({"x": rows(3)})
+    for mine, other in zip(ours, in_onnx(path, {"x": rows(3)})):
+        np.testing.assert_allclose(other, mine, atol=1e-6)
+
+
 def test_an_op_that_onnx_lacks_is_named(tmp_path):
     x = fluid.data("x", [None, 4], "float32", lod_level=1)
     hidden, _ = L.dynamic_lstm(L.fc(x, 16), 16)

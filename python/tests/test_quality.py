@@ -1,7 +1,13 @@
 """Figures of quality that are exact: of samples, of a pass, and over all trainers."""
 
+import json
+import os
+import sys
+
 import numpy as np
 import pytest
+from clusters import Cluster
+from conftest import HERE
 
 import paddlewheel.fluid as fluid
 from paddlewheel import metrics
@@ -129,3 +135,36 @@ def test_a_pass_has_the_exact_numbers_of_its_samples(tmp_path):
     assert exe.last_pass.auc == one.auc
     assert float(exe.last_pass.fetched[loss.name]) == pytest.approx(mean, abs=1e-5)
     assert "samples=40" in repr(exe.last_pass)
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_figures_of_a_job_are_those_of_all_samples(tmp_path, mode):
+    """Two servers and two trainers, each a process: what they found together is what one finds with all samples."""
+    jobs = os.path.join(HERE, "jobs")
+    cluster = Cluster(tmp_path)
+    try:
+        sizes = ("--server_num", "2", "--worker_num", "2")
+        script = os.path.join(jobs, "scoring.py")
+        cluster.start("job", "-m", "paddlewheel", "launch_ps", *sizes, script, str(tmp_path), mode)
+        cluster.expect("job")
+    finally:
+        cluster.close()
+    sys.path.insert(0, jobs)
+    from scoring import figures
+
+    of_rank = [np.load(str(tmp_path / ("samples-%d.npz" % rank))) for rank in (0, 1)]
+    whole = {name: np.concatenate([one[name] for one in of_rank]) for name in ("preds", "labels", "users", "slices")}
+    assert [len(one["preds"]) for one in of_rank] == [96, 224]
+    found = [json.loads((tmp_path / ("figures-%d.json" % rank)).read_text()) for rank in (0, 1)]
+    assert found[0] == found[1]
+    assert found[0]["all"] == figures(metrics.quality(**whole)), "the same bits"
+    preds = whole["preds"].astype("float64")
+    for name, number in brute(preds, whole["labels"], whole["users"]).items():
+        assert found[0]["all"][name] == pytest.approx(number, abs=1e-9), name
+    for at in (0, 1):
+        chosen = whole["slices"] == at
+        expected = brute(preds[chosen], whole["labels"][chosen], whole["users"][chosen])
+        for name, number in expected.items():
+            assert found[0][str(at)][name] == pytest.approx(number, abs=1e-9), name
+    # No trainer alone has these figures.
+    assert all(metrics.quality(one["preds"], one["labels"]).auc != found[0]["all"]["auc"] for one in of_rank)

@@ -3,6 +3,7 @@
 import http.client
 import json
 import os
+import select
 import shutil
 import socket
 import struct
@@ -82,7 +83,10 @@ def test_wrong_input_of_a_predictor_is_named(model):
         ({"ids": [1]}, KeyError, "`x` is missing"),
         ({"ids": [1.5], "x": X[:1]}, TypeError, "`ids` takes int64"),
         ({"ids": ["a"], "x": X[:1]}, TypeError, "`ids` takes int64"),
-        ({"ids": [1], "x": [[1, 2, 3]]}, ValueError, "`x`"),
+        ({"ids": [1], "x": [[1, 2, 3]]}, ValueError, "`x`: a sample has 2 numbers, but each sample given has 3"),
+        ({"ids": [1, 2], "x": np.ones((2, 4), "float32")}, ValueError, "has 2 numbers, but each sample given has 4"),
+        ({"ids": [1, 2], "x": np.ones((2, 4))}, ValueError, "has 2 numbers, but each sample given has 4"),
+        ({"ids": [1], "x": np.ones(3, "float32")}, ValueError, "3 numbers given are no multiple"),
         ({"ids": [1, 2], "x": X[:1]}, ValueError, "`x` has 1 samples"),
         ({"ids": [1], "x": [[float("nan"), 0]]}, ValueError, "`x`.*not finite"),
         ({"ids": [100], "x": X[:1]}, ValueError, "100 is no row"),
@@ -156,9 +160,9 @@ class Serving:
         assert (status, list(answer["predictions"].values())) == (200, [[[5.5], [7.5]]])
         return True
 
-    def memory(self):
+    def memory(self, what="VmRSS"):
         with open("/proc/{}/status".format(self.cluster.pid("serve"))) as file:
-            return int(next(line for line in file if line.startswith("VmRSS")).split()[1])
+            return int(next(line for line in file if line.startswith(what)).split()[1])
 
 
 @pytest.fixture
@@ -295,6 +299,96 @@ def test_too_much_is_refused_at_once(model, tmp_path):
         [client.close() for client in held]
         wait_until("connections to be free", lambda: serving.ask("GET", "/healthz")[0] == 200)
         assert serving.works()
+
+
+def wide_model(folder):
+    """A model that takes long: two layers of 512."""
+    main, startup = fluid.Program(), fluid.Program()
+    with fluid.program_guard(main, startup), fluid.unique_name.guard():
+        x = fluid.layers.data("x", [64])
+        out = fluid.layers.fc(fluid.layers.fc(fluid.layers.fc(x, 512), 512, act="relu"), 1)
+    with fluid.scope_guard(fluid.Scope()):
+        exe = fluid.Executor()
+        exe.run(startup)
+        fluid.io.save_inference_model(folder, ["x"], [out], exe, main)
+
+
+def wide_request(n):
+    body = b"PWC1" + struct.pack("<II", n, 1) + struct.pack("<H", 1) + b"x" + struct.pack("<BBI", 5, 0, 64)
+    body += np.ones(n * 64, "<f4").tobytes()
+    head = "POST /predict HTTP/1.1\r\nContent-Type: {}\r\nContent-Length: {}\r\n\r\n"
+    return head.format(COLUMNS["Content-Type"], len(body)).encode() + body
+
+
+def read_answer(client):
+    """The status of one answer, which is read whole."""
+    answer = http.client.HTTPResponse(client)
+    answer.begin()
+    answer.read()
+    return answer.status
+
+
+def connected(port):
+    return socket.create_connection(("127.0.0.1", port), timeout=60)
+
+
+LARGE = 1000
+
+
+def refused_while_others_wait(port):
+    """Whether of three that come at once two were answered, and the third was refused before that."""
+    with connected(port) as first, connected(port) as second, connected(port) as third:
+        first.sendall(wide_request(LARGE))
+        second.sendall(wide_request(LARGE))
+        third.sendall(wide_request(1))
+        status = read_answer(third)
+        waiting = not select.select([first, second], [], [], 0)[0]
+        others = {read_answer(first), read_answer(second)}
+    assert others <= {200, 503}, others
+    return status == 503 and waiting and others == {200}
+
+
+def test_a_full_queue_refuses_before_others_are_answered(tmp_path):
+    model = str(tmp_path / "model")
+    wide_model(model)
+    options = ("--queued_samples", str(LARGE), "--threads", "1", "--deadline", "60")
+    with Serving(tmp_path, model, *options) as serving:
+        wait_until("a refusal", lambda: refused_while_others_wait(serving.port))
+        with connected(serving.port) as client:
+            client.sendall(wide_request(1))
+            assert read_answer(client) == 200
+
+
+def test_overload_does_not_grow_memory(tmp_path):
+    model = str(tmp_path / "model")
+    wide_model(model)
+    options = ("--queued_samples", "64", "--batch_samples", "64", "--threads", "1", "--deadline", "60")
+    with Serving(tmp_path, model, *options) as serving:
+        statuses, request = [], wide_request(40)
+
+        def load(n):
+            with connected(serving.port) as client:
+                for _ in range(n):
+                    client.sendall(request)
+                    statuses.append(read_answer(client))
+
+        def run(n):
+            del statuses[:]
+            threads = [threading.Thread(target=load, args=(n,)) for _ in range(16)]
+            [thread.start() for thread in threads]
+            [thread.join() for thread in threads]
+            assert set(statuses) <= {200, 503} and len(statuses) == 16 * n
+            return statuses.count(503), statuses.count(200)
+
+        run(5)  # All threads have their memory now.
+        before, peak = serving.memory(), serving.memory("VmHWM")
+        refused, answered = run(60)
+        assert refused > 100 and answered > 10, (refused, answered)
+        assert serving.memory() < before + 16_000, "kilobytes"
+        assert serving.memory("VmHWM") < peak + 16_000, "kilobytes"
+        assert serving.ask("GET", "/healthz")[0] == 200
+        text = serving.ask("GET", "/metrics")[1].decode()
+        assert "paddlewheel_queued_samples 0" in text and "paddlewheel_connections 1" in text
 
 
 def test_a_model_that_is_replaced_or_damaged_while_serving(model, tmp_path):

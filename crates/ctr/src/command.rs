@@ -32,7 +32,7 @@ impl FitCommand {
             test: None,
             validation: None,
         };
-        let mut rest = arguments.iter();
+        let (mut options, mut rest) = (Vec::new(), arguments.iter());
         while let Some(argument) = rest.next() {
             let Some(option) = argument.strip_prefix("--") else {
                 if !command.file.is_empty() {
@@ -49,8 +49,11 @@ impl FitCommand {
                 None => (option, rest.next().cloned()),
             };
             let value = value.ok_or_else(|| usage(format!("--{option} needs a value")))?;
-            command.set(option, &value)?;
+            options.push((option.to_string(), value));
         }
+        // What is usual depends on the loss, in whatever order they are given.
+        options.sort_by_key(|(option, _)| option != "loss");
+        options.iter().try_for_each(|(option, value)| command.set(option, value))?;
         if command.file.is_empty() {
             return Err(usage("the file is missing".to_string()));
         }
@@ -66,7 +69,7 @@ impl FitCommand {
             "target" => settings.target = value.to_string(),
             "positive" => settings.positive = Some(value.to_string()),
             "model" => settings.architecture = Architecture::from_name(value)?,
-            "loss" => settings.loss = Loss::from_name(value)?,
+            "loss" => *settings = Ctr::for_loss("", Loss::from_name(value)?),
             "epochs" => settings.epochs = number(option, value)?,
             "batch_size" => settings.batch_size = number(option, value)?,
             "learning_rate" => settings.learning_rate = number(option, value)?,

@@ -46,7 +46,7 @@ impl CtrWorker<'_> {
         executor.set_cluster(self.fleet.cluster().clone());
         executor.run(&net.startup, &scope, &mut Feed::new(), &[])?;
         let (id, n) = (self.fleet.role().id as usize, self.fleet.role().n_trainers as usize);
-        let pulled = Pulled::new(id);
+        let pulled = Pulled::new(id, &flags);
         let mut best = Best::new(self.settings);
         let mut best_scope = None;
         for epoch in 1..=self.settings.epochs {
@@ -63,7 +63,7 @@ impl CtrWorker<'_> {
             let loss = step.of_worker(id, n).run(&model.encoding, run, watch)?;
             // Everybody's steps are in what is pulled.
             self.fleet.barrier_worker()?;
-            pulled.pull(&self.fleet, net, model)?;
+            pulled.pull(epoch, &self.fleet, net, model)?;
             let score = self.judge(rows, model)?;
             let is_best = best.take(epoch, score, Vec::new);
             if is_best {
@@ -114,29 +114,50 @@ impl CtrWorker<'_> {
     }
 }
 
-/// Where a worker puts what the servers have, before it reads it. It is removed in the end.
+/// Where a worker puts what the servers have, before it reads it.
+///
+/// In a job that recovers, a worker that is started again goes through its epochs once more, and must find what
+/// the servers had then. So all epochs are kept beside the snapshots. Otherwise one is kept, and removed in the end.
 struct Pulled {
     dir: PathBuf,
+    recovers: bool,
 }
 
 impl Pulled {
-    fn new(worker: usize) -> Self {
-        let name = format!("paddlewheel-ctr-{}-{worker}", std::process::id());
-        Self { dir: fleet::env::temporary_folder().join(name) }
+    fn new(worker: usize, flags: &Flags) -> Self {
+        match flags.snapshot_dir() {
+            Some(folder) => {
+                // The launcher of the next job in this folder removes it.
+                let dir = folder.join(format!("trainer.{worker}")).join("ctr");
+                Self { dir, recovers: true }
+            }
+            None => {
+                let name = format!("paddlewheel-ctr-{}-{worker}", std::process::id());
+                Self { dir: fleet::env::temporary_folder().join(name), recovers: false }
+            }
+        }
     }
 
-    /// Gives the model the parameters that the servers have now.
-    fn pull(&self, fleet: &Fleet, net: &Net, model: &mut CtrModel) -> Result<()> {
+    /// Gives the model the parameters that the servers have after an epoch.
+    fn pull(&self, epoch: u32, fleet: &Fleet, net: &Net, model: &mut CtrModel) -> Result<()> {
         let job = net.main.distributed.as_deref().expect("the program was split");
         // In an empty scope nothing is there, so all of it is fetched, whichever worker this is.
         let vars = JobScope { cluster: fleet.cluster(), scope: &Scope::new(), job };
         let program = &model.predictor.program;
         let wanted: Vec<VarDesc> =
             program.list_vars().filter(|var| is_persistable(var)).cloned().collect();
-        let _ = std::fs::remove_dir_all(&self.dir);
-        vars.save_vars(&self.dir, &wanted, None)?;
+        let dir = match self.recovers {
+            true => self.dir.join(format!("epoch_{epoch}")),
+            false => self.dir.clone(),
+        };
+        let what = format!("the model after epoch {epoch}");
+        fleet.cluster().saves(&what, &mut || {
+            let _ = std::fs::remove_dir_all(&dir);
+            vars.save_vars(&dir, &wanted, None)?;
+            Ok(Vec::new())
+        })?;
         let fresh = fresh_scope(model)?;
-        load_vars(&fresh, &self.dir, &wanted, None)?;
+        load_vars(&fresh, &dir, &wanted, None)?;
         model.predictor.scope = fresh;
         Ok(())
     }
@@ -144,7 +165,9 @@ impl Pulled {
 
 impl Drop for Pulled {
     fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.dir);
+        if !self.recovers {
+            let _ = std::fs::remove_dir_all(&self.dir);
+        }
     }
 }
 

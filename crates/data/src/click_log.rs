@@ -9,6 +9,8 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use tensor::{mix, unit};
+
 use crate::error::{Error, Result};
 
 const USAGE: &str = "usage: paddlewheel make-criteo FOLDER [--rows N] [--files N] [--seed N]
@@ -235,18 +237,6 @@ impl Draws {
         let octave = self.below(octaves);
         ((1 << octave) - 1 + self.below(1 << octave), octave)
     }
-}
-
-fn unit(bits: u64) -> f64 {
-    (bits >> 11) as f64 / (1u64 << 53) as f64
-}
-
-/// Spreads bits: neighbours become strangers.
-fn mix(x: u64) -> u64 {
-    let x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
 }
 
 #[cfg(test)]

@@ -95,6 +95,34 @@ pub struct Exported {
 }
 
 /// Writes what a folder holds in another format.
+///
+/// ```
+/// use export::{ExportFormat, ExportOptions, export, text};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # use program::Net;
+/// # use program::layers::{self, Data, Fc};
+/// # use train::io::{SaveInference, save_inference_model};
+/// # use train::{Executor, Feed, Scope};
+/// # let mut net = Net::with_seed(1);
+/// # let b = &mut net.builder();
+/// # let x = layers::data(b, "x", &[2], Data::default())?;
+/// # let out = layers::fc(b, &[x], 1, Fc::default())?;
+/// # let scope = Scope::new();
+/// # Executor::new().run(&net.startup, &scope, &mut Feed::new(), &[])?;
+/// # let dir = tempfile::tempdir()?;
+/// # let (feeds, targets) = (["x"], [out.name()]);
+/// # let what = SaveInference { feeds: &feeds, targets: &targets, ..SaveInference::default() };
+/// # save_inference_model(&scope, dir.path(), &net.main, &what)?;
+/// // `dir` has a model that was saved.
+/// println!("{}", text(dir.path())?);
+/// let out = dir.path().with_extension("onnx");
+/// let options = ExportOptions { out: Some(out), ..ExportOptions::new(ExportFormat::Onnx) };
+/// let exported = export(dir.path(), &options)?;
+/// assert!(exported.path.exists());
+/// # std::fs::remove_file(exported.path)?;
+/// # Ok(()) }
+/// ```
 pub fn export(dir: &Path, options: &ExportOptions) -> Result<Exported> {
     let path = options.out.clone().unwrap_or_else(|| beside(dir, options.format));
     // Nothing is read for a file that may not be written.

@@ -33,6 +33,37 @@ pub fn read_rows(path: &Path, table: &str) -> Result<NewRows> {
 
 /// Reads rows from a Parquet or safetensors file into a table of a saved folder. The folder is changed as by
 /// a save: all of it, or nothing.
+///
+/// ```
+/// use export::{ExportFormat, ExportOptions, export, import_rows};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # use program::Net;
+/// # use program::layers::{self, Data, Fc};
+/// # use train::io::{SaveInference, save_inference_model};
+/// # use train::{Executor, Feed, Scope};
+/// # let mut net = Net::with_seed(1);
+/// # let b = &mut net.builder();
+/// # let x = layers::data(b, "x", &[2], Data::default())?;
+/// # let out = layers::fc(b, &[x], 1, Fc::default())?;
+/// # let scope = Scope::new();
+/// # Executor::new().run(&net.startup, &scope, &mut Feed::new(), &[])?;
+/// # let dir = tempfile::tempdir()?;
+/// # let (feeds, targets) = (["x"], [out.name()]);
+/// # let what = SaveInference { feeds: &feeds, targets: &targets, ..SaveInference::default() };
+/// # save_inference_model(&scope, dir.path(), &net.main, &what)?;
+/// // The rows of a variable leave the folder, are changed elsewhere, and come back.
+/// let out = dir.path().with_extension("parquet");
+/// let options = ExportOptions {
+///     out: Some(out),
+///     table: Some("fc_0.w_0".to_string()),
+///     ..ExportOptions::new(ExportFormat::Parquet)
+/// };
+/// let rows = export(dir.path(), &options)?.path;
+/// assert_eq!(import_rows(dir.path(), "fc_0.w_0", &rows)?.replaced, 2);
+/// # std::fs::remove_file(rows)?;
+/// # Ok(()) }
+/// ```
 pub fn import_rows(dir: &Path, table: &str, file: &Path) -> Result<Imported> {
     let contents = Contents::read(dir)?;
     let near = || DidYouMean::among(table, contents.vars.iter().map(|var| var.name.as_str()));

@@ -43,6 +43,21 @@ impl NewOutput {
         placed.map_err(|source| failed(&self.path, source))
     }
 
+    /// Writes the file. What is wrong with its contents is another error than what is wrong with the disk.
+    pub(crate) fn file_of(
+        self,
+        write: impl FnOnce(&mut BufWriter<File>) -> Result<()>,
+    ) -> Result<()> {
+        let mut wrong = None;
+        let written = self.file(|file| {
+            write(file).map_err(|error| {
+                wrong = Some(error);
+                io::ErrorKind::InvalidData.into()
+            })
+        });
+        wrong.map_or(written, Err)
+    }
+
     /// Makes the folder; `fill` writes into it.
     pub(crate) fn folder(self, fill: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
         fs::create_dir(&self.new).map_err(|source| failed(&self.path, source))?;

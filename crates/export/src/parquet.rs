@@ -19,7 +19,7 @@ use tensor::{DType, Element, Shape, Tensor, Value};
 use crate::contents::{Contents, HeldVar};
 use crate::error::{Error, Result};
 use crate::new_rows::NewRows;
-use crate::output::NewOutput;
+use crate::output::{NewOutput, failed};
 
 /// The column of ids.
 const ID: &str = "id";
@@ -51,17 +51,11 @@ pub(crate) fn write_one(
     path: &Path,
     force: bool,
 ) -> Result<()> {
-    // The library wants to own the file; so the folder is made first, and its only file is moved out.
-    let place = NewOutput::new(path, force)?;
-    let mut failed = None;
-    let written = place.file(|file| {
-        let copy = file.get_ref().try_clone()?;
-        write_to(contents, var, copy).map_err(|error| {
-            failed = Some(error);
-            std::io::ErrorKind::InvalidData.into()
-        })
-    });
-    failed.map_or(written, Err)
+    // The library wants to own the file.
+    NewOutput::new(path, force)?.file_of(|file| {
+        let copy = file.get_ref().try_clone().map_err(|source| failed(path, source))?;
+        write_to(contents, var, copy)
+    })
 }
 
 /// A slash would be a folder.

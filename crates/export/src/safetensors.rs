@@ -12,7 +12,7 @@ use tensor::{DType, Shape, Tensor, Value};
 use crate::contents::{Contents, HeldForm, HeldVar};
 use crate::error::{Error, Result};
 use crate::new_rows::NewRows;
-use crate::output::NewOutput;
+use crate::output::{NewOutput, failed};
 
 /// Suffixes of the two tensors of a table by rows.
 const IDS: &str = ".ids";
@@ -99,26 +99,14 @@ pub fn write_safetensors(
     let mut head = TensorList::default();
     vars.iter().try_for_each(|var| head.add_var(var))?;
     let head = head.bytes(vars);
-    // What is wrong with a variable is another error than what is wrong with the disk.
-    let mut failed = None;
-    let written = output.file(|file| {
-        file.write_all(&head)?;
+    output.file_of(|file| {
+        let unwritten = |source| failed(path, source);
+        file.write_all(&head).map_err(unwritten)?;
         for var in vars {
-            let value = match contents.value(var) {
-                Ok(value) => value,
-                Err(error) => {
-                    failed = Some(error);
-                    return Err(io::ErrorKind::InvalidData.into());
-                }
-            };
-            write_value(file, &value)?;
+            write_value(file, &contents.value(var)?).map_err(unwritten)?;
         }
         Ok(())
-    });
-    match failed {
-        Some(error) => Err(error),
-        None => written,
-    }
+    })
 }
 
 fn write_value(file: &mut impl Write, value: &Value) -> io::Result<()> {

@@ -225,6 +225,11 @@ impl Flags {
         self.count("max_restarts")
     }
 
+    /// Whether trainers without servers wait for one that died to be started again: `max_restarts` was set.
+    pub fn lets_trainers_back(&self) -> bool {
+        self.given("max_restarts").is_some() && self.max_restarts() > 0
+    }
+
     /// How long a process that died is waited for, in a job that recovers (`recovery_deadline_secs`).
     pub fn recovery_deadline(&self) -> Duration {
         Duration::from_secs(self.count("recovery_deadline_secs"))

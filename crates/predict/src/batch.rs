@@ -54,6 +54,11 @@ impl Samples {
         &self.slots
     }
 
+    /// Whether it has these slots, in this order.
+    pub(crate) fn is_of(&self, slots: &Arc<[Slot]>) -> bool {
+        Arc::ptr_eq(&self.slots, slots) || self.slots == *slots
+    }
+
     /// Forgets the samples, and keeps the memory.
     pub fn clear(&mut self) {
         self.n_samples.fill(None);
@@ -70,6 +75,43 @@ impl Samples {
     /// Gives a slot its values.
     pub fn set(&mut self, name: &str, column: Column<'_>) -> Result<()> {
         self.set_at(self.place(name)?, column)
+    }
+
+    /// Gives a slot the integers or numbers of `n_samples`, which all have equally many.
+    pub fn set_samples(&mut self, name: &str, column: Column<'_>, n_samples: usize) -> Result<()> {
+        let at = self.place(name)?;
+        let (slot, width) = (&self.slots[at], self.slots[at].width()?);
+        let n_values = match column {
+            Column::Integers(values) => values.len(),
+            Column::Numbers(values) => values.len(),
+            Column::Sequences { .. } | Column::NumberSequences { .. } => {
+                return self.set_at(at, column);
+            }
+        };
+        if n_values == 0 {
+            return self.set_at(at, column);
+        }
+        let n = n_values / n_samples.max(1);
+        if n_samples * n != n_values
+            || !n.is_multiple_of(width)
+            || n != width && !slot.is_sequence()
+        {
+            let what = if slot.is_sequence() { "an element" } else { "a sample" };
+            let problem = format!("{what} has {width} numbers, but each sample given has {n}");
+            return Err(Error::WrongLength { slot: slot.name.clone(), problem });
+        }
+        if n == width {
+            return self.set_at(at, column);
+        }
+        let lengths = &vec![n / width; n_samples][..];
+        self.set_at(
+            at,
+            match column {
+                Column::Integers(values) => Column::Sequences { values, lengths },
+                Column::Numbers(values) => Column::NumberSequences { values, lengths },
+                sequences => sequences,
+            },
+        )
     }
 
     /// Gives the slot of a number its values.
@@ -173,8 +215,35 @@ impl Samples {
         }
     }
 
+    /// The samples, for another thread; none are left.
+    pub(crate) fn take(&mut self) -> Samples {
+        let feed = std::mem::take(&mut self.feed);
+        let n_samples = std::mem::take(&mut self.n_samples);
+        Samples { slots: self.slots.clone(), feed, n_samples, ones: self.ones.take() }
+    }
+
     pub(crate) fn feed_mut(&mut self) -> &mut Feed {
         &mut self.feed
+    }
+
+    /// Becomes `n` samples of another batch of this model, from `first` on.
+    pub(crate) fn copy_part(&mut self, whole: &Samples, first: usize, n: usize) {
+        let tensors = whole.feed.tensors().zip(self.feed.tensors_mut());
+        for ((slot, count), (from, to)) in self.slots.iter().zip(&mut self.n_samples).zip(tensors) {
+            *count = Some(n);
+            let offsets = from.lod().last().filter(|_| slot.is_sequence());
+            let (start, end) = match offsets {
+                Some(offsets) => (offsets[first], offsets[first + n]),
+                None => (first, first + n),
+            };
+            let row_bytes = from.bytes().len() / from.dims().first().copied().unwrap_or(1).max(1);
+            to.resize_as(slot.dtype, shape_of(slot, end - start));
+            to.bytes_mut().copy_from_slice(&from.bytes()[start * row_bytes..end * row_bytes]);
+            if let Some(offsets) = offsets {
+                let lengths = offsets[first..=first + n].windows(2).map(|pair| pair[1] - pair[0]);
+                to.set_lod(Lod::from_lengths(lengths));
+            }
+        }
     }
 
     /// Puts the samples of several batches of this model one after the other.
@@ -226,7 +295,9 @@ fn rows_of(slot: &Slot, n_values: usize, lengths: Option<&[usize]>) -> Result<us
     let wrong = |problem| Error::WrongLength { slot: slot.name.clone(), problem };
     if !n_values.is_multiple_of(width) {
         let what = if slot.is_sequence() { "an element" } else { "a sample" };
-        return Err(wrong(format!("{what} has {width} numbers, but {n_values} were given")));
+        return Err(wrong(format!(
+            "{what} has {width} numbers, and the {n_values} numbers given are no multiple of that"
+        )));
     }
     let n_rows = n_values / width;
     let Some(lengths) = lengths else { return Ok(n_rows) };

@@ -6,7 +6,10 @@
 //! **Invariant:** parameters are only read. A request that fails harms no other request.
 
 mod batch;
+mod compute;
+mod cores;
 mod error;
+mod fold;
 mod model;
 mod predictor;
 mod serve;
@@ -17,5 +20,5 @@ pub use batch::{Column, Samples};
 pub use error::{Error, Result};
 pub use model::ModelFiles;
 pub use predictor::Predictor;
-pub use serve::{Limits, PredictionServer, Settings};
+pub use serve::{Limits, PredictionServer, Settings, read_request};
 pub use slot::Slot;

@@ -1,15 +1,19 @@
 //! A model in memory, with what each thread needs to run it.
 
 use std::path::Path;
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 
 use program::Program;
+use program::op::computes_by_sample;
 use tensor::{EvenIfPoisoned, Tensor, Value};
 use train::io::load_inference_model;
-use train::{Executor, Feed, Scope};
+use train::{Executor, Feed, PackedWeights, Scope};
 
 use crate::batch::Samples;
+use crate::cores::Cores;
 use crate::error::{Error, Result};
+use crate::fold::fold_constants;
 use crate::slot::Slot;
 
 /// The files of a model, where they do not have their usual names.
@@ -27,8 +31,16 @@ pub(crate) struct Model {
     program: Program,
     slots: Arc<[Slot]>,
     fetches: Vec<String>,
+    /// What batches are copies of: their names are compared by place, then.
+    empty: Samples,
     params: Vec<(String, Value)>,
+    packed: PackedWeights,
+    /// Samples may be computed together with others, or apart from them.
+    by_sample: bool,
+    cores: Cores,
     idle: Mutex<Vec<ModelWorker>>,
+    /// Batches that are put together from several, or parts of one; kept for their memory.
+    joined: Mutex<Vec<Samples>>,
 }
 
 /// What one prediction at a time needs.
@@ -44,11 +56,17 @@ impl std::fmt::Debug for Model {
 }
 
 impl Model {
-    pub(crate) fn load(dir: &Path, files: &ModelFiles) -> Result<Self> {
+    /// Loads a model that `n_threads` compute with at the same time.
+    pub(crate) fn load(
+        dir: &Path,
+        files: &ModelFiles,
+        n_threads: Arc<AtomicUsize>,
+    ) -> Result<Self> {
         let scope = Scope::new();
-        let model =
+        let mut model =
             load_inference_model(&scope, dir, files.model.as_deref(), files.params.as_deref())?;
-        let slots = Slot::all(&model)?;
+        fold_constants(&mut model.program, &scope);
+        let slots: Arc<[Slot]> = Slot::all(&model)?.into();
         let shared = |name: String| {
             let value = scope.write(&name, |value| {
                 value.share();
@@ -58,7 +76,20 @@ impl Model {
         };
         let params = scope.names().into_iter().map(shared).collect();
         let (program, fetches) = (model.program, model.fetches);
-        Ok(Self { program, slots: slots.into(), fetches, params, idle: Mutex::default() })
+        let is_plain = slots.iter().all(|slot| slot.width().is_ok());
+        let by_sample = is_plain && computes_by_sample(&program, &model.feeds, &fetches);
+        Ok(Self {
+            packed: PackedWeights::new(&program, &scope),
+            by_sample,
+            cores: Cores::new(n_threads),
+            program,
+            empty: Samples::new(slots.clone()),
+            slots,
+            fetches,
+            params,
+            idle: Mutex::default(),
+            joined: Mutex::default(),
+        })
     }
 
     pub(crate) fn slots(&self) -> &Arc<[Slot]> {
@@ -76,18 +107,31 @@ impl Model {
             Value::Keyed(table) => table.n_bytes(),
             value => value.tensor().map_or(0, |tensor| tensor.bytes().len()),
         };
-        self.params.iter().map(|(_, value)| bytes(value)).sum()
+        let params: usize = self.params.iter().map(|(_, value)| bytes(value)).sum();
+        params + self.packed.n_bytes()
     }
 
     /// An empty batch.
     pub(crate) fn batch(&self) -> Samples {
-        Samples::new(self.slots.clone())
+        self.empty.clone()
     }
 
-    /// Predicts for all samples of a batch.
-    pub(crate) fn predict(&self, batch: &mut Samples) -> Result<Vec<Tensor>> {
-        batch.n_samples()?;
-        self.run(batch.feed_mut())
+    /// Whether each sample is computed alone, whatever is beside it.
+    pub(crate) fn computes_by_sample(&self) -> bool {
+        self.by_sample
+    }
+
+    pub(crate) fn cores(&self) -> &Cores {
+        &self.cores
+    }
+
+    /// A batch that samples of others are copied into.
+    pub(crate) fn take_joined(&self) -> Samples {
+        self.joined.lock().even_if_poisoned().pop().unwrap_or_else(|| self.batch())
+    }
+
+    pub(crate) fn keep_joined(&self, batch: Samples) {
+        self.joined.lock().even_if_poisoned().push(batch);
     }
 
     /// Runs on tensors as they are.
@@ -109,7 +153,9 @@ impl Model {
         for (name, value) in &self.params {
             scope.set(name, value.clone());
         }
-        ModelWorker { executor: Executor::new(), scope }
+        let mut executor = Executor::new();
+        executor.set_packed(self.packed.clone());
+        ModelWorker { executor, scope }
     }
 }
 

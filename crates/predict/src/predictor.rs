@@ -1,6 +1,7 @@
 //! A model that many threads predict with, and that takes over newer ones.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, RwLock, Weak};
 use std::time::Duration;
 
@@ -15,16 +16,30 @@ use crate::stamp::Stamp;
 
 /// Predicts with a saved model. Copies of a predictor share the model.
 ///
-/// ```no_run
+/// ```
 /// use predict::{Column, Predictor};
 ///
-/// # fn main() -> predict::Result<()> {
-/// let predictor = Predictor::load("model".as_ref())?;
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # use program::Net;
+/// # use program::layers::{self, Data, Fc};
+/// # use train::io::{SaveInference, save_inference_model};
+/// # use train::{Executor, Feed, Scope};
+/// # let mut net = Net::with_seed(1);
+/// # let b = &mut net.builder();
+/// # let x = layers::data(b, "x", &[2], Data::default())?;
+/// # let out = layers::fc(b, &[x], 1, Fc::default())?;
+/// # let scope = Scope::new();
+/// # Executor::new().run(&net.startup, &scope, &mut Feed::new(), &[])?;
+/// # let dir = tempfile::tempdir()?;
+/// # let (feeds, targets) = (["x"], [out.name()]);
+/// # let what = SaveInference { feeds: &feeds, targets: &targets, ..SaveInference::default() };
+/// # save_inference_model(&scope, dir.path(), &net.main, &what)?;
+/// // `dir` has a model that was saved, with one input of two numbers.
+/// let predictor = Predictor::load(dir.path())?;
 /// let mut batch = predictor.batch();
-/// batch.set("C1", Column::Integers(&[17, 4]))?;
-/// batch.set("dense_input", Column::Numbers(&[0.5, 1.0]))?;
-/// let clicks = predictor.predict(&mut batch)?;
-/// println!("{:?}", clicks[0].data::<f32>());
+/// batch.set("x", Column::Numbers(&[0.5, 1.0, 0.0, 2.0]))?;
+/// let predicted = predictor.predict(&mut batch)?;
+/// assert_eq!(predicted[0].dims(), [2, 1]);
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]
@@ -34,6 +49,8 @@ pub struct Predictor(Arc<Inner>);
 struct Inner {
     dir: PathBuf,
     files: ModelFiles,
+    /// How many compute at the same time.
+    n_threads: Arc<AtomicUsize>,
     model: RwLock<Arc<Model>>,
     /// One reload at a time; what the folder looked like when the model was read.
     loaded: Mutex<Stamp>,
@@ -71,10 +88,13 @@ impl Predictor {
     /// Loads the model of a folder whose files have other names.
     pub fn load_files(dir: &Path, files: ModelFiles) -> Result<Self> {
         let stamp = Stamp::of(dir);
-        let model = RwLock::new(Arc::new(Model::load(dir, &files)?));
+        let n_cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let n_threads = Arc::new(AtomicUsize::new(n_cores));
+        let model = RwLock::new(Arc::new(Model::load(dir, &files, n_threads.clone())?));
         Ok(Self(Arc::new(Inner {
             dir: dir.to_path_buf(),
             files,
+            n_threads,
             model,
             loaded: Mutex::new(stamp),
             state: Mutex::new(Loads { n_loaded: 1, ..Loads::default() }),
@@ -111,11 +131,24 @@ impl Predictor {
         self.model().batch()
     }
 
+    /// From now on at most `n` cores compute at the same time; usually it is all of the machine. Any number
+    /// of threads may ask.
+    pub fn set_threads(&self, n: usize) {
+        self.0.n_threads.store(n.max(1), Ordering::Relaxed);
+    }
+
     /// Predicts for the samples of a batch: a tensor for each output.
+    ///
+    /// A large batch is computed on all cores that nobody else uses. Small requests that come while all cores
+    /// are busy are computed together. Neither changes a bit of the result. Models that do not compute each
+    /// sample alone are left as they are.
     ///
     /// A batch that was made for an earlier model may be used as long as the slots are the same.
     pub fn predict(&self, batch: &mut Samples) -> Result<Vec<Tensor>> {
         let model = self.model();
+        if batch.is_of(model.slots()) {
+            return model.predict(batch);
+        }
         if let Some(slot) = batch.slots().iter().find(|slot| !model.slots().contains(slot)) {
             let (slot, near) = (slot.name.clone(), tensor::DidYouMean::default());
             let known = model.slots().iter().map(|slot| slot.name.clone()).collect();
@@ -147,7 +180,7 @@ impl Predictor {
     pub fn reload(&self) -> Result<()> {
         let mut loaded = self.0.loaded.lock().even_if_poisoned();
         let stamp = Stamp::of(&self.0.dir);
-        let taken = Model::load(&self.0.dir, &self.0.files);
+        let taken = Model::load(&self.0.dir, &self.0.files, self.0.n_threads.clone());
         let mut state = self.0.state.lock().even_if_poisoned();
         match taken {
             Ok(model) => {

@@ -4,37 +4,9 @@
 //! values to what runs the program. `train` answers with connections to the other trainers.
 
 use tensor::Value;
+pub use tensor::{Collective, ReduceOp};
 
 use crate::error::Result;
-
-/// What numbers at the same place become.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReduceOp {
-    /// Their sum.
-    Sum,
-    /// Their product.
-    Product,
-    /// The largest.
-    Max,
-    /// The smallest.
-    Min,
-}
-
-/// What becomes of the values of all trainers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Collective {
-    /// Everybody gets what they come to; of keyed rows, the rows of all.
-    AllReduce(ReduceOp),
-    /// Everybody gets the value of one trainer.
-    Broadcast {
-        /// Whose.
-        root: u32,
-    },
-    /// Everybody gets all of them, one below the other in the order of ranks.
-    AllGather,
-    /// Each gets its part of what they come to.
-    ReduceScatter(ReduceOp),
-}
 
 /// An exchange that an op asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,6 +6,7 @@
 //! the tensors, and reads the blobs into it as they arrive. Between processes of one machine, long
 //! tensors are in memory that the receiver can read, and the meta bytes say where ([`crate::shm`]).
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use tensor::{DType, Pool, RANK_MAX, Rows, Shape, Tensor, Value};
@@ -84,9 +85,23 @@ impl<'a> Writer<'a> {
     /// A tensor, without its sequences.
     pub fn tensor(&mut self, tensor: &'a Tensor) {
         let lent = self.lender.and_then(|lender| lender.lend(tensor));
-        self.u8(tensor.dtype().code() as u8);
-        self.u8(tensor.dims().len() as u8 | if lent.is_some() { LENT } else { 0 });
-        for &dim in tensor.dims() {
+        self.array(tensor.dtype(), tensor.dims(), tensor.bytes(), lent);
+    }
+
+    /// Some elements of a tensor, as a tensor of one dimension.
+    pub(crate) fn elements(&mut self, tensor: &'a Tensor, elements: Range<usize>) {
+        let size = tensor.dtype().size();
+        let bytes = tensor.bytes().get(elements.start * size..elements.end * size);
+        let bytes = bytes.unwrap_or_default();
+        let start = elements.start * size;
+        let lent = self.lender.and_then(|lender| lender.lend_from(tensor, start));
+        self.array(tensor.dtype(), &[bytes.len() / size], bytes, lent);
+    }
+
+    fn array(&mut self, dtype: DType, dims: &[usize], bytes: &'a [u8], lent: Option<RegionPlace>) {
+        self.u8(dtype.code() as u8);
+        self.u8(dims.len() as u8 | if lent.is_some() { LENT } else { 0 });
+        for &dim in dims {
             self.u64(dim as u64);
         }
         match lent {
@@ -95,7 +110,7 @@ impl<'a> Writer<'a> {
                 self.u32(slot);
                 self.u64(offset);
             }
-            None => self.blobs.push(tensor.bytes()),
+            None => self.blobs.push(bytes),
         }
     }
 

@@ -14,6 +14,26 @@ use tensor::{DType, Element, Shape, Tensor};
 
 use crate::error::from_tensor;
 
+/// The elements of an array without gaps, where they lie.
+pub(crate) enum PlainArray<'a> {
+    Integers(&'a [i64]),
+    Numbers(&'a [f32]),
+}
+
+/// Looks at an array of int64 or float32 and at its shape; `None` if it is something else.
+pub(crate) fn look_at<R>(
+    object: &Bound<'_, PyAny>,
+    look: impl FnOnce(PlainArray<'_>, &[usize]) -> R,
+) -> Option<R> {
+    if let Ok(array) = object.cast::<PyArrayDyn<i64>>() {
+        let held = array.try_readonly().ok()?;
+        return Some(look(PlainArray::Integers(held.as_slice().ok()?), array.shape()));
+    }
+    let array = object.cast::<PyArrayDyn<f32>>().ok()?;
+    let held = array.try_readonly().ok()?;
+    Some(look(PlainArray::Numbers(held.as_slice().ok()?), array.shape()))
+}
+
 /// Copies an array into a tensor, reusing the tensor's memory. False if it is no array.
 pub(crate) fn copy_array(object: &Bound<'_, PyAny>, out: &mut Tensor) -> PyResult<bool> {
     let Ok(array) = object.cast::<PyUntypedArray>() else { return Ok(false) };

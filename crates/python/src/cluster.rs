@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use train::Cluster;
 use train::remote::usual_log;
 
-use crate::error::from_fleet;
+use crate::error::{from_fleet, from_train};
 use crate::signals::{Raised, signalled, taken};
 
 static CLUSTER: OnceLock<Cluster> = OnceLock::new();
@@ -23,6 +23,9 @@ pub(crate) fn cluster() -> PyResult<&'static Cluster> {
     let cluster = Cluster::new(flags.patience(), usual_log());
     cluster.set_access(fleet::access::current().map_err(from_fleet)?);
     cluster.set_redo_bytes(flags.recovery_memory());
+    if flags.lets_trainers_back() {
+        cluster.keep_each_other(flags.snapshot_every().map_err(from_fleet)?);
+    }
     cluster.set_stops(Arc::new(|| signalled(&RAISED)));
     cluster.set_ends(Arc::new(fleet::wants_end));
     flags.locate().into_iter().for_each(|locate| cluster.set_locate(locate));
@@ -52,6 +55,27 @@ pub(crate) fn raised_in_wait() -> Option<PyErr> {
     taken(&RAISED)
 }
 
+/// Does something that a script does once, and returns what came of it: a script that is started again in a job that
+/// recovers does not do it again.
+#[pyfunction]
+pub(crate) fn once_in_job(py: Python<'_>, what: &str, act: Py<PyAny>) -> PyResult<Vec<String>> {
+    let cluster = cluster()?;
+    let mut raised = None;
+    let done = py.detach(|| {
+        cluster.saves(what, &mut || {
+            Python::attach(|py| act.call0(py).and_then(|words| words.extract(py))).map_err(
+                |error| {
+                    let text = std::io::Error::other(error.to_string());
+                    raised = Some(error);
+                    train::Error::from(program::op::host_error(text))
+                },
+            )
+        })
+    });
+    raised.map_or(Ok(()), Err)?;
+    done.map_err(from_train)
+}
+
 /// Python ends: tells servers and other trainers that this trainer goes, if it never said that its job
 /// is done.
 #[pyfunction]
@@ -61,6 +85,8 @@ pub(crate) fn leave_cluster(py: Python<'_>, in_order: bool) {
         if cluster.is_connected() {
             cluster.leave();
         }
-        cluster.leave_trainers();
+        if let Err(error) = cluster.end_among_trainers() {
+            tell(&error.to_string());
+        }
     });
 }

@@ -100,6 +100,7 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     clip::add(m)?;
     fleet::add(m)?;
     m.add_function(wrap_pyfunction!(cluster::leave_cluster, m)?)?;
+    m.add_function(wrap_pyfunction!(cluster::once_in_job, m)?)?;
     dataset::add(m)?;
     m.add_class::<feed_desc::PyFeedDesc>()?;
     io::add(m)?;

@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 use tensor::{DType, Tensor};
 
-use crate::array::{copy_array, to_numpy};
+use crate::array::{PlainArray, copy_array, look_at, to_numpy};
 use crate::error::{from_tensor, from_train};
 use crate::signals::SIGNALS_EVERY;
 use crate::tensor::PyTensor;
@@ -39,15 +39,22 @@ pub(crate) struct PyPredictor(Predictor);
 #[pymethods]
 impl PyPredictor {
     #[new]
-    #[pyo3(signature = (dirname, model_filename=None, params_filename=None))]
+    #[pyo3(signature = (dirname, model_filename=None, params_filename=None, *, threads=None))]
     fn new(
         py: Python<'_>,
         dirname: PathBuf,
         model_filename: Option<String>,
         params_filename: Option<String>,
+        threads: Option<usize>,
     ) -> PyResult<Self> {
         let files = ModelFiles { model: model_filename, params: params_filename };
-        py.detach(|| Predictor::load_files(&dirname, files)).map(Self).map_err(from_predict)
+        let loaded = py.detach(|| Predictor::load_files(&dirname, files)).map_err(from_predict)?;
+        match threads {
+            Some(0) => return Err(PyValueError::new_err("threads is at least 1")),
+            Some(n) => loaded.set_threads(n),
+            None => {}
+        }
+        Ok(Self(loaded))
     }
 
     /// What the model is fed: names with type, shape of a sample, and whether samples are sequences.
@@ -129,6 +136,9 @@ fn seconds(name: &str, value: f64) -> PyResult<Duration> {
 /// Gives a slot its values, in whatever form Python has them.
 fn fill(batch: &mut predict::Samples, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
     let py = value.py();
+    if fill_plain(batch, name, value)? {
+        return Ok(());
+    }
     if let Ok(tensor) = value.cast::<PyTensor>() {
         return tensor.get().read(|given| batch.set_tensor(name, given)).map_err(from_predict);
     }
@@ -149,6 +159,33 @@ fn fill(batch: &mut predict::Samples, name: &str, value: &Bound<'_, PyAny>) -> P
     let array = py.import("numpy")?.call_method1("asarray", (array,));
     let array = array.map_err(|_| wrong(name, "a sample has another length than others"))?;
     set(batch, name, &array, None)
+}
+
+/// An array of int64 or float32 without gaps is read where it lies; false if it is something else.
+fn fill_plain(
+    batch: &mut predict::Samples,
+    name: &str,
+    value: &Bound<'_, PyAny>,
+) -> PyResult<bool> {
+    let filled = look_at(value, |array, shape| match array {
+        PlainArray::Integers(values) => set_shaped(batch, name, Column::Integers(values), shape),
+        PlainArray::Numbers(values) => set_shaped(batch, name, Column::Numbers(values), shape),
+    });
+    filled.transpose().map(|filled| filled.is_some())
+}
+
+/// The first dimension of an array counts the samples, unless it is the only one.
+fn set_shaped(
+    batch: &mut predict::Samples,
+    name: &str,
+    column: Column<'_>,
+    shape: &[usize],
+) -> PyResult<()> {
+    let set = match *shape {
+        [n_samples, _, ..] => batch.set_samples(name, column, n_samples),
+        _ => batch.set(name, column),
+    };
+    set.map_err(from_predict)
 }
 
 fn wrong(name: &str, problem: &str) -> PyErr {
@@ -207,12 +244,19 @@ fn set(
     if !copy_array(&widened, &mut tensor)? {
         return Err(wrong(name, "it is no array"));
     }
+    let shape: Vec<usize> = array.getattr("shape")?.extract()?;
     let column = match (tensor.dtype(), lengths) {
-        (DType::I64, None) => Column::Integers(tensor.data().map_err(from_tensor)?),
+        (DType::I64, None) => {
+            let values = tensor.data().map_err(from_tensor)?;
+            return set_shaped(batch, name, Column::Integers(values), &shape);
+        }
         (DType::I64, Some(lengths)) => {
             Column::Sequences { values: tensor.data().map_err(from_tensor)?, lengths }
         }
-        (_, None) => Column::Numbers(tensor.data().map_err(from_tensor)?),
+        (_, None) => {
+            let values = tensor.data().map_err(from_tensor)?;
+            return set_shaped(batch, name, Column::Numbers(values), &shape);
+        }
         (_, Some(lengths)) => {
             Column::NumberSequences { values: tensor.data().map_err(from_tensor)?, lengths }
         }

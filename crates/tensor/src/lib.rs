@@ -4,6 +4,7 @@
 //! of its arguments, so that ops, tables and tests can share it.
 
 mod buffer;
+mod collective;
 mod dtype;
 mod error;
 mod float;
@@ -14,6 +15,7 @@ mod mix;
 mod near;
 mod other_rows;
 mod outside;
+mod packed;
 mod poison;
 mod pool;
 mod prefetch;
@@ -27,14 +29,16 @@ mod value;
 mod wide;
 
 pub use buffer::{Buffer, LENT_BYTES_MIN, Memory, MemoryPlace};
+pub use collective::{Collective, ReduceOp};
 pub use dtype::{Bool, DType, Element};
 pub use error::{Error, Result};
 pub use float::{Float, Number};
 pub use keyed::{KeyedTable, ReadRows};
 pub use lod::Lod;
-pub use mix::mix;
+pub use mix::{mix, unit};
 pub use near::{DidYouMean, nearest};
 pub use other_rows::{Dealt, OtherRow, OtherRows, RowStart, TakenIn};
+pub use packed::{Finish, PackedMatrix};
 pub use poison::EvenIfPoisoned;
 pub use pool::Pool;
 pub use prefetch::{prefetch, prefetch_row};

@@ -9,6 +9,11 @@ pub fn mix(number: u64) -> u64 {
     x ^ (x >> 31)
 }
 
+/// A number from 0 to below 1, of 53 of these bits.
+pub fn unit(bits: u64) -> f64 {
+    (bits >> 11) as f64 / (1u64 << 53) as f64
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,6 +7,18 @@ use std::sync::Arc;
 use crate::{Buffer, DType, Element, Error, Lod, Memory, MemoryPlace, Result, Shape};
 
 /// Numbers in row-major order. The default tensor holds none (rank 0).
+///
+/// ```
+/// use tensor::{Lod, Tensor};
+///
+/// # fn main() -> tensor::Result<()> {
+/// let mut ids = Tensor::new([3, 1], &[7i64, 8, 9])?;
+/// // The first sample has two ids, the second one.
+/// ids.set_lod(Lod::from_lengths([2, 1]));
+/// assert_eq!((ids.dims(), ids.data::<i64>()?), (&[3, 1][..], &[7, 8, 9][..]));
+/// assert!(Tensor::new([2, 2], &[1.0f32]).is_err());
+/// # Ok(()) }
+/// ```
 #[derive(Default)]
 pub struct Tensor {
     dtype: DType,

@@ -7,6 +7,7 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
+use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
 use predict::{Column, PredictionServer, Predictor, Samples, Settings};
@@ -123,28 +124,54 @@ fn requests(predictor: &Predictor, dir: &Path) {
             .collect();
         report(&format!("{name}-us-a-sample"), "exe.run", &rounds);
     }
-    let calls = 1000;
-    let rounds: Vec<(f64, f64)> = (0..ROUNDS)
-        .map(|_| {
-            let start = Instant::now();
-            let took: Vec<f64> = std::thread::scope(|threads| {
-                let run = |seed: usize| {
-                    threads.spawn(move || {
-                        let mut batch = predictor.batch();
-                        fill(&mut batch, seed as u64, 1);
-                        micros(calls, |_| {
-                            predictor.predict(&mut batch).expect("a prediction");
-                        })
-                    })
+    let rounds: Vec<(f64, f64)> =
+        (0..ROUNDS).map(|_| (eight_threads(predictor), eight_executors(dir))).collect();
+    report("predict-8-threads-us-a-request", "exe.run", &rounds);
+}
+
+const CALLS: usize = 1000;
+
+/// Microseconds of a request, the median of 8 threads.
+fn eight_threads(predictor: &Predictor) -> f64 {
+    let took: Vec<f64> = std::thread::scope(|threads| {
+        let run = |seed: usize| {
+            threads.spawn(move || {
+                let mut batch = predictor.batch();
+                fill(&mut batch, seed as u64, 1);
+                micros(CALLS, |_| {
+                    predictor.predict(&mut batch).expect("a prediction");
+                })
+            })
+        };
+        let threads: Vec<_> = (0..N_THREADS).map(run).collect();
+        threads.into_iter().map(|thread| thread.join().expect("a thread")).collect()
+    });
+    median(took.into_iter())
+}
+
+/// The same with an executor and a scope for each thread.
+fn eight_executors(dir: &Path) -> f64 {
+    let took: Vec<f64> = std::thread::scope(|threads| {
+        let barrier = Arc::new(Barrier::new(N_THREADS));
+        let run = |seed: usize| {
+            let barrier = barrier.clone();
+            threads.spawn(move || {
+                let (scope, mut exe) = (Scope::new(), Executor::new());
+                let model = io::load_inference_model(&scope, dir, None, None).expect("a model");
+                let fetches: Vec<&str> = model.fetches.iter().map(String::as_str).collect();
+                let mut feed = feed(seed as u64, 1);
+                let mut call = || {
+                    exe.run(&model.program, &scope, &mut feed, &fetches).expect("a run");
                 };
-                let threads: Vec<_> = (0..N_THREADS).map(run).collect();
-                threads.into_iter().map(|thread| thread.join().expect("a thread")).collect()
-            });
-            let all = start.elapsed().as_secs_f64() * 1e6 / (calls * N_THREADS) as f64;
-            (median(took.into_iter()), all)
-        })
-        .collect();
-    report("predict-8-threads-us-a-request", "us-for-one-of-all", &rounds);
+                call();
+                barrier.wait();
+                micros(CALLS, |_| call())
+            })
+        };
+        let threads: Vec<_> = (0..N_THREADS).map(run).collect();
+        threads.into_iter().map(|thread| thread.join().expect("a thread")).collect()
+    });
+    median(took.into_iter())
 }
 
 /// A request of `n` samples as raw columns.

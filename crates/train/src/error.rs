@@ -357,8 +357,8 @@ pub enum Error {
     NotExchanged { var: String, why: &'static str },
 
     #[error(
-        "several threads of one trainer cannot exchange values with other trainers: give train_from_dataset \
-         one thread (dataset.set_thread(1)), and start more trainers instead"
+        "several threads cannot exchange values with other trainers while they infer: give infer_from_dataset \
+         one thread (dataset.set_thread(1)), or a program without exchanges (clone(for_test=True))"
     )]
     ThreadsExchange,
 

@@ -24,7 +24,7 @@ pub mod server_list;
 pub mod transpile;
 
 pub use error::{BadSnapshot, Error, FileState, Result};
-pub use executor::{Executor, Feed, Options};
+pub use executor::{Executor, Feed, Options, PackedWeights};
 pub use recover::check as kept;
 pub use remote::Cluster;
 pub use scope::{BatchSource, Scope};

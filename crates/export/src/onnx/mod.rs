@@ -18,6 +18,7 @@ mod select;
 mod sequence;
 mod shape;
 mod table;
+mod window;
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};

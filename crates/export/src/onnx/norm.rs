@@ -2,7 +2,7 @@
 
 use tensor::Shape;
 
-use super::convert::{CUT, Convert, int};
+use super::convert::{CUT, Convert, int, ints};
 use super::graph::number_of;
 use super::proto::NodeField;
 use crate::error::Result;
@@ -17,9 +17,7 @@ pub(super) fn batch_norm(c: &mut Convert<'_>) -> Result<()> {
     if !is_test && !attrs.bool("use_global_stats", false)? {
         return Err(c.refuse("it normalises by the batch, as in training", TEST));
     }
-    if attrs.str("data_layout", "NCHW")? == "NHWC" && c.rank("X")? > 2 {
-        return Err(c.refuse("its channels are the last dimension", CUT));
-    }
+    let is_last = attrs.str("data_layout", "NCHW")? == "NHWC" && c.rank("X")? > 2;
     let epsilon = attrs.float("epsilon", 1e-5)?;
     let ports = ["X", "Scale", "Bias", "Mean", "Variance"];
     let values = ports.map(|port| c.input(port));
@@ -27,8 +25,19 @@ pub(super) fn batch_norm(c: &mut Convert<'_>) -> Result<()> {
     for value in values {
         inputs.push(value?);
     }
+    let fields = vec![("epsilon", NodeField::Float(epsilon))];
+    let rank = c.rank("X")? as i64;
+    if is_last {
+        let first: Vec<i64> = [0, rank - 1].into_iter().chain(1..rank - 1).collect();
+        inputs[0] = c.node("Transpose", &[&inputs[0]], ints("perm", first));
+    }
     let inputs: Vec<&str> = inputs.iter().map(String::as_str).collect();
-    c.out("Y", "BatchNormalization", &inputs, vec![("epsilon", NodeField::Float(epsilon))])
+    if !is_last {
+        return c.out("Y", "BatchNormalization", &inputs, fields);
+    }
+    let made = c.node("BatchNormalization", &inputs, fields);
+    let last: Vec<i64> = [0].into_iter().chain(2..rank).chain([1]).collect();
+    c.out("Y", "Transpose", &[&made], ints("perm", last))
 }
 
 pub(super) fn layer_norm(c: &mut Convert<'_>) -> Result<()> {

@@ -14,6 +14,16 @@ pub(super) fn arg(c: &mut Convert<'_>, op: &'static str) -> Result<()> {
     c.out("Out", op, &[&x], fields)
 }
 
+pub(super) fn cumsum(c: &mut Convert<'_>) -> Result<()> {
+    let axis = c.axis("axis", -1, c.rank("X")?)?;
+    let attrs = &c.op.attrs;
+    let flags = [attrs.bool("exclusive", false)?, attrs.bool("reverse", false)?];
+    let [exclusive, reverse] = flags.map(|flag| NodeField::Int(flag.into()));
+    let x = c.input("X")?;
+    let axis = c.graph.scalar(DType::I64, axis as f64);
+    c.out("Out", "CumSum", &[&x, &axis], vec![("exclusive", exclusive), ("reverse", reverse)])
+}
+
 pub(super) fn gather(c: &mut Convert<'_>) -> Result<()> {
     c.without(&["Axis"])?;
     let rank = c.rank("Index")?;

@@ -1,7 +1,9 @@
 //! Which ops have a counterpart in ONNX, and how each is converted.
 
 use super::convert::Convert;
-use super::{activation, compare, fill, lookup, math, norm, reduce, select, sequence, shape};
+use super::{
+    activation, compare, fill, lookup, math, norm, reduce, select, sequence, shape, window,
+};
 use crate::error::Result;
 
 /// Adds the nodes of one op.
@@ -23,9 +25,12 @@ pub(super) const CONVERTERS: &[(&str, Converter)] = &[
     ("ceil", |c| c.out_of_x("Ceil")),
     ("clip", activation::clip),
     ("concat", shape::concat),
+    ("conv2d", window::conv2d),
     ("cos", |c| c.out_of_x("Cos")),
     ("cos_sim", norm::cos_sim),
+    ("cumsum", select::cumsum),
     ("data_norm", norm::data_norm),
+    ("depthwise_conv2d", window::conv2d),
     ("distributed_lookup_table", lookup::distributed_lookup_table),
     ("dropout", norm::dropout),
     ("elementwise_add", |c| math::elementwise(c, "Add")),
@@ -74,6 +79,7 @@ pub(super) const CONVERTERS: &[(&str, Converter)] = &[
     ("not_equal", compare::not_equal),
     ("one_hot", select::one_hot),
     ("one_hot_v2", select::one_hot_v2),
+    ("pool2d", window::pool2d),
     ("pow", math::pow),
     ("prelu", activation::prelu),
     ("reciprocal", |c| c.out_of_x("Reciprocal")),
@@ -88,10 +94,12 @@ pub(super) const CONVERTERS: &[(&str, Converter)] = &[
     ("reshape2", shape::reshape),
     ("rsqrt", activation::rsqrt),
     ("scale", math::scale),
+    ("sequence_conv", sequence::conv),
     ("sequence_expand", sequence::keeps),
     ("sequence_expand_as", sequence::keeps),
     ("sequence_pool", sequence::keeps),
     ("sequence_reverse", sequence::reverse),
+    ("sequence_softmax", sequence::softmax),
     ("shape", fill::shape),
     ("sigmoid", |c| c.out_of_x("Sigmoid")),
     ("sign", |c| c.out_of_x("Sign")),

@@ -45,8 +45,8 @@ usage: launch [options] script [arguments]
   --selected_gpus LIST    accepted: how many there are is how many processes are started
   --log_dir DIR           where workerlog.N go (otherwise to this terminal)
   --log_level N           accepted
-  --max_restarts N        how often a process that died is started again within 10 minutes (0); all
-                          processes end when one dies, so the script must go on from a checkpoint
+  --max_restarts N        how often a process that died is started again within 10 minutes (0); the
+                          others wait for it, and the job goes on as if nothing had happened
   --use_paddlecloud       machines from PADDLE_TRAINERS, this one from POD_IP
   --print_config BOOL     say what is started (True)
   --secret_file FILE      the secret of the job, for all its machines (made for the job if it runs on one)

@@ -361,7 +361,7 @@ pub(crate) fn collective(
     let trainer = |at: usize| {
         let id = nodes.own * n + at;
         let gpu = options.gpus.get(at).cloned().unwrap_or_else(|| at.to_string());
-        let variables = vec![
+        let mut variables = vec![
             ("FLAGS_selected_gpus", gpu),
             ("PADDLE_TRAINER_ID", id.to_string()),
             ("PADDLE_CURRENT_ENDPOINT", endpoints[id].to_string()),
@@ -370,6 +370,9 @@ pub(crate) fn collective(
             ("TRAINING_ROLE", "TRAINER".to_string()),
             ("PADDLE_TRAINING_ROLE", "TRAINER".to_string()),
         ];
+        if options.max_restarts > 0 {
+            variables.push(("FLAGS_max_restarts", options.max_restarts.to_string()));
+        }
         let log = options.log_dir.as_ref().map(|folder| folder.join(format!("workerlog.{at}")));
         Process { name: format!("worker {id}"), kind: RoleKind::Trainer, id, variables, log }
     };

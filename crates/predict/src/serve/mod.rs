@@ -9,6 +9,7 @@
 //! wait are counted, and what is too much is refused at once.
 
 mod answer;
+mod check;
 mod connection;
 mod json;
 mod metrics;
@@ -22,6 +23,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
+
+pub use self::check::read_request;
 
 use self::answer::HttpAnswer;
 use self::metrics::Metrics;
@@ -96,6 +99,39 @@ struct ServerState {
 }
 
 /// Answers predictions until it is dropped.
+///
+/// ```
+/// use std::io::{Read, Write};
+/// use std::net::TcpStream;
+///
+/// use predict::{PredictionServer, Predictor, Settings};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # use program::Net;
+/// # use program::layers::{self, Data, Fc};
+/// # use train::io::{SaveInference, save_inference_model};
+/// # use train::{Executor, Feed, Scope};
+/// # let mut net = Net::with_seed(1);
+/// # let b = &mut net.builder();
+/// # let x = layers::data(b, "x", &[2], Data::default())?;
+/// # let out = layers::fc(b, &[x], 1, Fc::default())?;
+/// # let scope = Scope::new();
+/// # Executor::new().run(&net.startup, &scope, &mut Feed::new(), &[])?;
+/// # let dir = tempfile::tempdir()?;
+/// # let (feeds, targets) = (["x"], [out.name()]);
+/// # let what = SaveInference { feeds: &feeds, targets: &targets, ..SaveInference::default() };
+/// # save_inference_model(&scope, dir.path(), &net.main, &what)?;
+/// let settings = Settings { port: 0, ..Settings::default() };
+/// let server = PredictionServer::start(Predictor::load(dir.path())?, &settings)?;
+/// let mut client = TcpStream::connect(server.address())?;
+/// let body = r#"{"columns": {"x": [[0.5, 1.0]]}}"#;
+/// let head = "POST /predict HTTP/1.1\r\nConnection: close\r\nContent-Length";
+/// write!(client, "{head}: {}\r\n\r\n{body}", body.len())?;
+/// let mut answer = String::new();
+/// client.read_to_string(&mut answer)?;
+/// assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+/// # Ok(()) }
+/// ```
 pub struct PredictionServer {
     shared: Arc<ServerState>,
     address: SocketAddr,

@@ -9,6 +9,7 @@ use tensor::{EvenIfPoisoned, Tensor};
 
 use super::metrics::Metrics;
 use crate::batch::Samples;
+use crate::compute::{have_rows, rows_of_all};
 use crate::error::Error;
 use crate::model::Model;
 
@@ -165,7 +166,7 @@ impl Queue {
 
 /// Predicts for all together if that can be, else for each alone.
 fn predict_all(mut taken: Vec<Waiting>, joined: &mut Option<Samples>) {
-    if taken.len() > 1 && predict_joined(&taken, joined) {
+    if taken.len() > 1 && taken[0].model.computes_by_sample() && predict_joined(&taken, joined) {
         return;
     }
     for Waiting { model, batch, reply, .. } in &mut taken {
@@ -193,24 +194,14 @@ fn predict_joined(taken: &[Waiting], joined: &mut Option<Samples>) -> bool {
     let Some(batch) = joined.as_mut() else { return false };
     batch.join(taken.iter().map(|waiting| &waiting.batch));
     let Ok(outputs) = guarded(model, batch) else { return false };
-    let has_rows =
-        |output: &Tensor| output.dims().first() == Some(&n_samples) && output.lod().is_empty();
-    if !outputs.iter().all(has_rows) {
+    if !have_rows(&outputs, n_samples) {
         return false;
     }
     let mut first = 0;
     for waiting in taken {
-        let own = outputs.iter().map(|output| rows(output, first, waiting.n_samples)).collect();
+        let own = rows_of_all(&outputs, first, waiting.n_samples);
         first += waiting.n_samples;
         waiting.reply.tell(Ok(Predicted { outputs: own }));
     }
     true
-}
-
-/// Some rows of a result.
-fn rows(whole: &Tensor, first: usize, n: usize) -> Tensor {
-    let row_bytes = whole.bytes().len() / whole.dims()[0].max(1);
-    let bytes = &whole.bytes()[first * row_bytes..(first + n) * row_bytes];
-    let shape = whole.shape().with_dim(0, n);
-    Tensor::from_bytes(whole.dtype(), shape, bytes).unwrap_or_default()
 }

@@ -24,9 +24,9 @@ pub(super) struct Request {
 }
 
 /// The head of a request.
-struct RequestHead {
-    request: Request,
-    n_body: usize,
+pub(super) struct RequestHead {
+    pub(super) request: Request,
+    pub(super) n_body: usize,
     expects: bool,
 }
 
@@ -133,7 +133,7 @@ fn weight(kind: &str) -> usize {
 }
 
 /// The head at the beginning of these bytes, with its length; `None` if it is not complete.
-fn parse(bytes: &[u8]) -> Result<Option<(RequestHead, usize)>, NoRequest> {
+pub(super) fn parse(bytes: &[u8]) -> Result<Option<(RequestHead, usize)>, NoRequest> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut parsed = httparse::Request::new(&mut headers);
     let n = match parsed.parse(bytes) {

@@ -52,6 +52,11 @@ pub fn asked(op: &OpDesc) -> Result<Option<Asked>> {
     Ok(Some(Asked { collective, var, ring: op.attrs.int("ring_id", 0)? }))
 }
 
+/// Whether an op waits for the stream of a graphics card: there are none here.
+pub fn waits_for_stream(op: &OpDesc) -> bool {
+    matches!(op.kind.as_str(), "c_sync_calc_stream" | "c_sync_comm_stream")
+}
+
 /// The trainers that an op meets; `None` if it meets nobody.
 pub fn members(op: &OpDesc) -> Result<Option<TrainerGroup>> {
     let place = |name: &'static str| -> Result<usize> {

@@ -1,8 +1,9 @@
 //! What an op may ask of the world outside of the program.
 
 use std::error::Error as StdError;
+use std::sync::Arc;
 
-use tensor::{Tensor, Value};
+use tensor::{PackedMatrix, Tensor, Value};
 
 use crate::error::{Error, Result};
 use crate::remote::Remote;
@@ -40,6 +41,11 @@ pub trait Host {
     /// Reads a whole file.
     fn read_file(&mut self, _path: &str) -> Result<Vec<u8>> {
         Err(refuse("a file system"))
+    }
+
+    /// The contents of a variable, arranged for products, if that was done beforehand.
+    fn packed(&self, _var: &str) -> Option<Arc<PackedMatrix>> {
+        None
     }
 
     /// The parameter servers of this run.

@@ -5,6 +5,7 @@
 
 mod arith;
 mod broadcast;
+mod by_sample;
 mod chains;
 #[cfg(test)]
 pub(crate) mod check;
@@ -155,6 +156,7 @@ mod uniform_random;
 mod unique;
 mod where_index;
 
+pub use by_sample::{computes_by_sample, constant_ops};
 pub use dispatch::{for_float, for_int, for_number};
 pub use gather_rows::{BadId, check_ids, gather_rows, scatter_add_rows};
 pub(crate) use grad::no_gradient;

@@ -4,8 +4,8 @@
 
 use super::{Grad, Infer, Keep, Op, Run, for_float};
 use crate::error::Result;
-use tensor::Shape;
 use tensor::gemm::{Matrix, gemm};
+use tensor::{DType, Finish, Shape};
 
 pub(super) struct Mul;
 pub(super) struct MulGrad;
@@ -39,6 +39,13 @@ impl Op for Mul {
         let (x, y) = (run.input("X")?, run.input("Y")?);
         let [m, k, n] = sizes(run, x_rows, y_rows)?;
         let shape = product_shape(x.shape(), x_rows, y.shape(), y_rows)?;
+        let packed = run.packed("Y").filter(|_| x.dtype() == DType::F32 && y_rows == 1);
+        if let Some(packed) = packed {
+            packed.multiply(x.data()?, Finish::default(), out.try_resize::<f32>(shape)?);
+            out.set_lod(x.lod().clone());
+            run.put("Out", out);
+            return Ok(());
+        }
         for_float!(x.dtype(), run.input_name("X"), T => {
             let (x, y) = (Matrix::new(x.data::<T>()?, m, k), Matrix::new(run.data::<T>("Y")?, k, n));
             gemm(1.0, x, y, 0.0, out.try_resize::<T>(shape)?);

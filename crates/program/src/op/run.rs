@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use tensor::{Element, LENT_BYTES_MIN, MergeScratch, Rows, Tensor, Value};
+use tensor::{Element, LENT_BYTES_MIN, MergeScratch, PackedMatrix, Rows, Tensor, Value};
 
 use super::{Host, Wiring};
 use crate::attr::Attrs;
@@ -252,6 +252,11 @@ impl<'a> Run<'a> {
     pub fn data<T: Element>(&self, port: &str) -> Result<&[T]> {
         let data = self.input(port)?.data::<T>();
         data.map_err(|source| self.in_var(port, source.into()))
+    }
+
+    /// The matrix at an input port as it was arranged for products, if it was.
+    pub fn packed(&self, port: &str) -> Option<Arc<PackedMatrix>> {
+        self.host.packed(self.input_name(port))
     }
 
     /// The elements of the tensor at a port that may be absent or hold nothing.

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::terms::Collective;
+use tensor::Collective;
 
 /// A value travels in chunks of at most so many bytes: one is added up while the next is on its way.
 pub const CHUNK_BYTES: usize = 512 << 10;

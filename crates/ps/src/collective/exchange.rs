@@ -1,13 +1,15 @@
 //! One exchange, as one trainer sees it.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use tensor::{Tensor, Value};
+use tensor::{Collective, ReduceOp, Tensor, Value};
 
 use super::chunk::{Chunk, ValueSize, chunks, segment};
 use super::message::{Part, PartKind, Payload};
-use super::reduce::{self, Contribution, ReduceOp};
-use super::terms::{Collective, Terms};
+use super::reduce::{self, Contribution};
+use super::terms::Terms;
+use crate::shm::SharedMemory;
 
 /// What an exchange gave this trainer.
 #[derive(Debug)]
@@ -16,6 +18,16 @@ pub enum Exchanged {
     One(Value),
     /// The values of all trainers, in the order of ranks.
     All(Vec<Arc<Value>>),
+}
+
+/// What an exchange gave, and memory that it does not need any more.
+#[derive(Debug)]
+pub struct Finished {
+    /// What it gave.
+    pub outcome: Exchanged,
+    /// The own value, which others may still read.
+    pub(super) own: Arc<Value>,
+    pub(super) freed: Vec<Arc<Value>>,
 }
 
 /// Who takes part.
@@ -55,24 +67,28 @@ pub(super) struct Exchange {
     collective: Collective,
     own: Arc<Value>,
     result: Tensor,
+    /// Where others of this machine can read.
+    memory: SharedMemory,
     chunks: Vec<Chunk>,
     /// For each chunk that is added up here, what has come of it, by rank.
     shares: Vec<Vec<Option<Payload>>>,
     is_filled: Vec<bool>,
     /// Chunks of the result that are not there yet.
     n_left: usize,
+    /// Chunks whose shares are all there, to be added up by whoever needs the result.
+    later: Vec<usize>,
     /// All values, if everybody gets all of them.
     gathered: Vec<Option<Arc<Value>>>,
 }
 
 impl Exchange {
-    /// An exchange of `value`; `memory` becomes the result.
+    /// An exchange of `value`; `result` is memory for what it gives.
     pub(super) fn new(
         ranks: Ranks,
         number: u64,
         terms: &Terms,
         value: Value,
-        memory: Tensor,
+        result: Tensor,
     ) -> Self {
         let words = terms.words(&value).into();
         let (collective, own) = (terms.collective, Arc::new(value));
@@ -82,15 +98,22 @@ impl Exchange {
             words,
             collective,
             own,
-            result: memory,
+            result,
+            memory: SharedMemory::default(),
             chunks: Vec::new(),
             shares: Vec::new(),
             is_filled: Vec::new(),
             n_left: 0,
+            later: Vec::new(),
             gathered: Vec::new(),
         };
         exchange.plan();
         exchange
+    }
+
+    /// With memory for what others of this machine read.
+    pub(super) fn with_memory(self, memory: SharedMemory) -> Self {
+        Self { memory, ..self }
     }
 
     /// Finds out what must come from whom.
@@ -155,7 +178,7 @@ impl Exchange {
             reaction.sent.extend(all);
         }
         if self.ranks.n == 1 {
-            (0..self.chunks.len()).for_each(|at| self.add_up(at, &mut reaction));
+            (0..self.chunks.len()).for_each(|at| self.complete(at, &mut reaction));
         }
         reaction
     }
@@ -189,7 +212,7 @@ impl Exchange {
                 let n_missing =
                     self.ranks.others().filter(|&rank| self.shares[at][rank as usize].is_none());
                 if n_missing.count() == 0 {
-                    self.add_up(at, &mut reaction);
+                    self.complete(at, &mut reaction);
                 }
             }
             PartKind::Result => {
@@ -215,6 +238,38 @@ impl Exchange {
     }
 
     /// All shares of a chunk are there.
+    fn complete(&mut self, at: usize, reaction: &mut Reaction) {
+        if self.reduction().is_none() {
+            return;
+        }
+        // Memory of this machine costs nothing to wait with, and whoever reads the sum next has it in its
+        // cache if it has made it.
+        let is_near = self.shares[at].iter().flatten().any(Payload::is_lent);
+        if is_near && self.chunks[at].owner.is_none() {
+            self.later.push(at);
+            return self.fill(at);
+        }
+        self.add_up(at, reaction);
+        self.fill(at);
+        let tells =
+            self.chunks[at].owner.is_some() && matches!(self.collective, Collective::AllReduce(_));
+        if tells {
+            let place = self.chunks[at].elements.clone();
+            let sum = Arc::new(Value::Tensor(self.copy_of_result(place)));
+            let payload = Payload::Value(sum);
+            let told =
+                self.ranks.others().map(|to| self.sent(to, PartKind::Result, at, payload.clone()));
+            reaction.sent.extend(told);
+        }
+    }
+
+    /// A part of the result as a tensor, where others of this machine can read it.
+    fn copy_of_result(&self, elements: Range<usize>) -> Tensor {
+        let n_bytes = elements.len() * self.result.dtype().size();
+        copy_into(self.memory.tensor(n_bytes).unwrap_or_default(), &self.result, elements)
+    }
+
+    /// Adds up a chunk.
     fn add_up(&mut self, at: usize, reaction: &mut Reaction) {
         let Some(reduction) = self.reduction() else { return };
         let place = self.chunks[at].elements.clone();
@@ -229,17 +284,7 @@ impl Exchange {
                 None => Contribution { tensor: own, elements: place.clone() },
             });
         }
-        reduce::reduce(reduction, &shares, &mut self.result, place.clone());
-        self.fill(at);
-        let tells =
-            self.chunks[at].owner.is_some() && matches!(self.collective, Collective::AllReduce(_));
-        if tells {
-            let sum = Arc::new(Value::Tensor(copy_of(&self.result, place)));
-            let payload = Payload::Value(sum);
-            let told =
-                self.ranks.others().map(|to| self.sent(to, PartKind::Result, at, payload.clone()));
-            reaction.sent.extend(told);
-        }
+        reduce::reduce(reduction, &shares, &mut self.result, place);
         others.into_iter().flatten().for_each(|payload| free(payload, reaction));
     }
 
@@ -268,8 +313,16 @@ impl Exchange {
         self.ranks.others().filter(owes).collect()
     }
 
-    /// What it gave, once it is done; the memory of the own value, which others may still read.
-    pub(super) fn finish(self) -> (Exchanged, Arc<Value>) {
+    /// The own value, of an exchange that is given up.
+    pub(super) fn into_own(self) -> Arc<Value> {
+        self.own
+    }
+
+    /// What it gave, once it is done.
+    pub(super) fn finish(mut self) -> Finished {
+        let mut reaction = Reaction::default();
+        let later = std::mem::take(&mut self.later);
+        later.into_iter().for_each(|at| self.add_up(at, &mut reaction));
         let Self { ranks, collective, own, result, gathered, .. } = self;
         let outcome = match collective {
             Collective::AllGather => Exchanged::All(gathered.into_iter().flatten().collect()),
@@ -284,7 +337,7 @@ impl Exchange {
                 let part = segment(ranks.me, ranks.n, result.len());
                 let n_rows = result.dims().first().copied().unwrap_or(0) / ranks.n.max(1) as usize;
                 let shape = result.shape().with_dim(0, n_rows);
-                let mut own = copy_of(&result, part);
+                let mut own = copy_into(Tensor::default(), &result, part);
                 // The caller has checked that the rows can be dealt out evenly.
                 let _ = own.reshape(shape);
                 Exchanged::One(Value::Tensor(own))
@@ -293,7 +346,7 @@ impl Exchange {
                 Exchanged::One(Value::Tensor(result))
             }
         };
-        (outcome, own)
+        Finished { outcome, own, freed: reaction.freed }
     }
 }
 
@@ -303,9 +356,9 @@ fn free(payload: Payload, reaction: &mut Reaction) {
     }
 }
 
-/// Some elements as a tensor of their own.
-fn copy_of(tensor: &Tensor, elements: std::ops::Range<usize>) -> Tensor {
-    let (size, mut copy) = (tensor.dtype().size(), Tensor::default());
+/// Some elements as a tensor of their own, in this memory.
+fn copy_into(mut copy: Tensor, tensor: &Tensor, elements: Range<usize>) -> Tensor {
+    let size = tensor.dtype().size();
     copy.resize_as(tensor.dtype(), [elements.len()].into());
     let bytes = tensor.bytes().get(elements.start * size..elements.end * size);
     copy.bytes_mut().copy_from_slice(bytes.unwrap_or_default());

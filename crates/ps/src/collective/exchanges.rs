@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tensor::{Pool, Tensor, Value};
+use tensor::{Collective, Pool, Tensor, Value};
 
-use super::exchange::{Exchange, Exchanged, Ranks, Reaction, Sent};
+use super::exchange::{Exchange, Exchanged, Finished, Ranks, Reaction, Sent};
 use super::message::Part;
 use super::reduce::can_reduce;
-use super::terms::{Collective, Terms};
+use super::terms::Terms;
 use crate::failure::Failure;
+use crate::shm::SharedMemory;
 
 /// A part that must go to another trainer.
 #[derive(Debug)]
@@ -43,6 +44,19 @@ pub struct Exchanges {
     retired: Vec<Arc<Value>>,
     /// Memory of parts that were used.
     pool: Pool,
+    /// Memory that trainers of this machine can read, once one was met.
+    shared: SharedMemory,
+}
+
+/// An exchange that is done; what it gave is still to be put together.
+#[derive(Debug)]
+pub struct Done(Exchange);
+
+impl Done {
+    /// What the exchange gave. It may add up numbers; nothing is locked meanwhile.
+    pub fn finish(self) -> Finished {
+        self.0.finish()
+    }
 }
 
 /// Nobody is so many exchanges ahead: all of them need everybody.
@@ -66,7 +80,13 @@ impl Exchanges {
             failed: None,
             retired: Vec::new(),
             pool: Pool::new(POOL, POOL_BYTES),
+            shared: SharedMemory::default(),
         }
+    }
+
+    /// Puts what others of this machine read into this memory.
+    pub fn with_memory(self, shared: SharedMemory) -> Self {
+        Self { shared, ..self }
     }
 
     /// Begins an exchange: its number, and what the others must be told.
@@ -75,7 +95,8 @@ impl Exchanges {
         self.next += 1;
         let n_bytes = value.tensor().map_or(0, |tensor| tensor.bytes().len());
         let memory = self.memory(n_bytes);
-        let mut exchange = Exchange::new(self.ranks, number, terms, value, memory);
+        let exchange = Exchange::new(self.ranks, number, terms, value, memory);
+        let mut exchange = exchange.with_memory(self.shared.clone());
         let mut outgoing = Vec::new();
         let begun = exchange.begin();
         self.react(begun, &mut outgoing);
@@ -87,8 +108,9 @@ impl Exchanges {
         (number, outgoing)
     }
 
-    /// Memory for a tensor: that of one which nobody needs any more.
-    pub fn memory(&mut self, n_bytes: usize) -> Tensor {
+    /// Memory for a tensor: where others of this machine can read, since the next value of this size comes
+    /// to be there; or that of one which nobody needs any more.
+    fn memory(&mut self, n_bytes: usize) -> Tensor {
         for value in std::mem::take(&mut self.retired) {
             match Arc::try_unwrap(value) {
                 Ok(Value::Tensor(tensor)) => self.pool.keep(tensor),
@@ -96,12 +118,7 @@ impl Exchanges {
                 Err(held) => self.retired.push(held),
             }
         }
-        self.pool.take(n_bytes)
-    }
-
-    /// Keeps memory for later.
-    pub fn recycle(&mut self, tensor: Tensor) {
-        self.pool.keep(tensor);
+        self.shared.tensor(n_bytes).unwrap_or_else(|| self.pool.take(n_bytes))
     }
 
     /// Memory for parts that arrive.
@@ -141,7 +158,11 @@ impl Exchanges {
 
     fn react(&mut self, reaction: Reaction, outgoing: &mut Vec<Outgoing>) {
         outgoing.extend(reaction.sent.into_iter().map(|Sent { to, part }| Outgoing { to, part }));
-        for value in reaction.freed {
+        self.free(reaction.freed);
+    }
+
+    fn free(&mut self, values: Vec<Arc<Value>>) {
+        for value in values {
             if let Ok(Value::Tensor(tensor)) = Arc::try_unwrap(value) {
                 self.pool.keep(tensor);
             }
@@ -203,20 +224,33 @@ impl Exchanges {
 
     /// What an exchange gave, if it is done; an error if it never will be.
     pub fn take(&mut self, number: u64) -> Option<Result<Exchanged, Failure>> {
+        let done = self.take_done(number)?;
+        Some(done.map(|done| self.retire(done.finish())))
+    }
+
+    /// An exchange that is done, to be finished by the caller and given to [`Exchanges::retire`] then; an
+    /// error if it never will be.
+    pub fn take_done(&mut self, number: u64) -> Option<Result<Done, Failure>> {
         let is_done = self.open.get(&number).is_some_and(Exchange::is_done);
         if is_done && let Some(exchange) = self.open.remove(&number) {
-            let (outcome, own) = exchange.finish();
-            if self.retired.len() < RETIRED_MAX {
-                self.retired.push(own);
-            }
-            return Some(Ok(outcome));
+            return Some(Ok(Done(exchange)));
         }
         self.failed.clone().map(Err)
     }
 
+    /// What an exchange gave; keeps the memory that it does not need any more.
+    pub fn retire(&mut self, finished: Finished) -> Exchanged {
+        let Finished { outcome, own, freed } = finished;
+        self.free(freed);
+        if self.retired.len() < RETIRED_MAX {
+            self.retired.push(own);
+        }
+        outcome
+    }
+
     /// Gives an exchange up: the value that was to be exchanged.
     pub fn abandon(&mut self, number: u64) -> Option<Value> {
-        let own = self.open.remove(&number)?.finish().1;
+        let own = self.open.remove(&number)?.into_own();
         Some(Arc::try_unwrap(own).unwrap_or_else(|shared| Value::clone(&shared)))
     }
 
@@ -229,6 +263,11 @@ impl Exchanges {
     /// How many there are.
     pub fn n_trainers(&self) -> u32 {
         self.ranks.n
+    }
+
+    /// How many have begun here.
+    pub fn n_begun(&self) -> u64 {
+        self.next
     }
 
     /// This trainer.

@@ -10,6 +10,7 @@ use crate::codec::{Blobs, Reader, Writer, value_blobs};
 use crate::error::{Error, Result};
 use crate::failure::Failure;
 use crate::frame::Message;
+use crate::message::{Body, Lend};
 
 /// A message from one trainer to another.
 #[derive(Clone, Debug)]
@@ -26,6 +27,8 @@ pub enum PeerMessage {
     Failed(Failure),
     /// The sender has ended in order, and says nothing more.
     Bye,
+    /// Memory of the sender that the receiver may read, or memory of the receiver that the sender has opened.
+    Lend(Lend),
 }
 
 /// Who speaks, and of which job.
@@ -76,6 +79,12 @@ pub enum Payload {
 }
 
 impl Payload {
+    /// Whether the numbers are in memory of their sender.
+    pub(super) fn is_lent(&self) -> bool {
+        let Payload::Value(value) = self else { return false };
+        value.tensor().is_some_and(|tensor| tensor.lender().is_some())
+    }
+
     /// The tensor and the elements in it, if it is one.
     pub(super) fn elements(&self) -> Option<(&Tensor, Range<usize>)> {
         match self {
@@ -90,12 +99,7 @@ impl Payload {
             Payload::Slice { whole, elements } => match whole.tensor() {
                 Some(tensor) => {
                     out.u8(1);
-                    out.u8(tensor.dtype().code() as u8);
-                    out.u8(1);
-                    out.u64(elements.len() as u64);
-                    let size = tensor.dtype().size();
-                    let bytes = tensor.bytes().get(elements.start * size..elements.end * size);
-                    out.blobs.push(bytes.unwrap_or_default());
+                    out.elements(tensor, elements.clone());
                 }
                 None => out.u8(0),
             },
@@ -112,6 +116,7 @@ impl Message for PeerMessage {
             PeerMessage::Failed(_) => 203,
             PeerMessage::Bye => 204,
             PeerMessage::Ready => 205,
+            PeerMessage::Lend(_) => 206,
         }
     }
 
@@ -129,6 +134,7 @@ impl Message for PeerMessage {
                 part.payload.encode(out);
             }
             PeerMessage::Failed(failure) => failure_bytes::encode(failure, out),
+            PeerMessage::Lend(lend) => lend.encode(out),
             PeerMessage::Ready | PeerMessage::Ping | PeerMessage::Bye => {}
         }
     }
@@ -147,6 +153,7 @@ impl Message for PeerMessage {
             203 => PeerMessage::Failed(failure_bytes::decode(&mut input)?),
             204 => PeerMessage::Bye,
             205 => PeerMessage::Ready,
+            206 => PeerMessage::Lend(Lend::decode(&mut input)?),
             _ => return Err(Error::Malformed("trainers do not say this to each other")),
         };
         input.finish()?;

@@ -14,8 +14,8 @@ mod terms;
 
 pub use crate::failure::Failure;
 pub use chunk::{CHUNK_BYTES, WHOLE_BYTES_MAX};
-pub use exchange::Exchanged;
-pub use exchanges::{Exchanges, Outgoing};
+pub use exchange::{Exchanged, Finished};
+pub use exchanges::{Done, Exchanges, Outgoing};
 pub use message::{Part, PartKind, Payload, PeerHello, PeerMessage};
-pub use reduce::ReduceOp;
-pub use terms::{Collective, Terms};
+pub use tensor::{Collective, ReduceOp};
+pub use terms::Terms;

@@ -1,33 +1,8 @@
 //! Several values become one, in the order in which they are given.
 
-use std::fmt;
 use std::ops::Range;
 
-use tensor::{DType, Number, Tensor};
-
-/// What numbers at the same place become.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReduceOp {
-    /// Their sum.
-    Sum,
-    /// Their product.
-    Product,
-    /// The largest.
-    Max,
-    /// The smallest.
-    Min,
-}
-
-impl fmt::Display for ReduceOp {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            ReduceOp::Sum => "sum",
-            ReduceOp::Product => "product",
-            ReduceOp::Max => "maximum",
-            ReduceOp::Min => "minimum",
-        })
-    }
-}
+use tensor::{DType, Number, ReduceOp, Tensor, wide};
 
 /// One trainer's numbers for a place: some elements of a tensor.
 #[derive(Clone, Debug)]
@@ -35,6 +10,15 @@ pub(super) struct Contribution<'a> {
     pub(super) tensor: &'a Tensor,
     pub(super) elements: Range<usize>,
 }
+
+impl<'a> Contribution<'a> {
+    fn numbers<T: Number>(&self) -> Option<&'a [T]> {
+        self.tensor.data::<T>().ok()?.get(self.elements.clone())
+    }
+}
+
+/// So many numbers are added up at once: they stay in the nearest cache meanwhile.
+const BLOCK: usize = 2048;
 
 /// Whether numbers of a type can be reduced.
 pub(super) fn can_reduce(dtype: DType) -> bool {
@@ -64,24 +48,50 @@ fn reduce_as<T: Number>(
     place: Range<usize>,
 ) {
     let Some(out) = out.data_mut::<T>().ok().and_then(|out| out.get_mut(place)) else { return };
-    for (at, share) in shares.iter().enumerate() {
-        let Some(own) =
-            share.tensor.data::<T>().ok().and_then(|all| all.get(share.elements.clone()))
-        else {
-            continue;
-        };
-        let pairs = out.iter_mut().zip(own);
-        match (at, reduction) {
-            (0, _) => pairs.for_each(|(out, own)| *out = *own),
-            (_, ReduceOp::Sum) => pairs.for_each(|(out, own)| *out += *own),
-            (_, ReduceOp::Product) => pairs.for_each(|(out, own)| *out *= *own),
-            (_, ReduceOp::Max) => {
-                pairs.filter(|(out, own)| *own > out).for_each(|(out, own)| *out = *own)
+    // What is shorter or longer was refused when it came.
+    let shares: Vec<&[T]> = shares
+        .iter()
+        .filter_map(Contribution::numbers)
+        .filter(|own: &&[T]| own.len() == out.len())
+        .collect();
+    wide(|| reduce_blocks(reduction, &shares, out));
+}
+
+#[inline(always)]
+fn reduce_blocks<T: Number>(reduction: ReduceOp, shares: &[&[T]], out: &mut [T]) {
+    let Some((first, others)) = shares.split_first() else { return };
+    let starts = (0..).step_by(BLOCK);
+    for (start, out) in starts.zip(out.chunks_mut(BLOCK)) {
+        let end = start + out.len();
+        let (first, mut others) =
+            (&first[start..end], others.iter().map(|other| &other[start..end]));
+        match (others.next(), reduction) {
+            (None, _) => out.copy_from_slice(first),
+            // One pass instead of two: there are mostly two.
+            (Some(second), ReduceOp::Sum) => {
+                for ((out, &first), &second) in out.iter_mut().zip(first).zip(second) {
+                    let mut sum = first;
+                    sum += second;
+                    *out = sum;
+                }
             }
-            (_, ReduceOp::Min) => {
-                pairs.filter(|(out, own)| *own < out).for_each(|(out, own)| *out = *own)
+            (Some(second), _) => {
+                out.copy_from_slice(first);
+                add(reduction, second, out);
             }
         }
+        others.for_each(|other| add(reduction, other, out));
+    }
+}
+
+#[inline(always)]
+fn add<T: Number>(reduction: ReduceOp, own: &[T], out: &mut [T]) {
+    let pairs = out.iter_mut().zip(own);
+    match reduction {
+        ReduceOp::Sum => pairs.for_each(|(out, own)| *out += *own),
+        ReduceOp::Product => pairs.for_each(|(out, own)| *out *= *own),
+        ReduceOp::Max => pairs.filter(|(out, own)| *own > out).for_each(|(out, own)| *out = *own),
+        ReduceOp::Min => pairs.filter(|(out, own)| *own < out).for_each(|(out, own)| *out = *own),
     }
 }
 

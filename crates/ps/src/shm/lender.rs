@@ -45,4 +45,13 @@ impl Lender {
         self.account.lend(place.slot);
         Some(place)
     }
+
+    /// Lends the bytes of a tensor from `start` on, if it is in the region.
+    pub(crate) fn lend_from(&self, tensor: &Tensor, start: usize) -> Option<RegionPlace> {
+        let place = tensor.lender().map(Memory::place);
+        let MemoryPlace { slot, offset, .. } =
+            place.filter(|place| place.region == self.region.id())?;
+        self.account.lend(slot);
+        Some(RegionPlace { slot, offset: offset + start as u64 })
+    }
 }

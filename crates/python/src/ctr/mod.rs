@@ -158,9 +158,8 @@ impl PyCtr {
         mode: &str,
         verbose: bool,
     ) -> PyResult<Self> {
-        let mut settings = Ctr::new(target);
+        let mut settings = Ctr::for_loss(target, Loss::from_name(loss).map_err(from_ctr)?);
         settings.architecture = Architecture::from_name(model).map_err(from_ctr)?;
-        settings.loss = Loss::from_name(loss).map_err(from_ctr)?;
         settings.mode = ::ctr::mode_from_name(mode).map_err(from_ctr)?;
         settings.positive = match positive {
             Some(value) => Some(value.str()?.extract()?),

@@ -4,6 +4,7 @@
 //! to it, so that two words repeat a failure. To add a loop, add a function that makes a [`Target`]
 //! and a line to [`targets`].
 
+mod exchanged;
 mod mutate;
 mod proofs;
 mod readers;
@@ -61,6 +62,9 @@ pub fn targets() -> Vec<Target> {
         saved::snapshots(),
         readers::csv(),
         readers::parquet(),
+        exchanged::safetensors(),
+        exchanged::table_rows(),
+        exchanged::predictions(),
     ]
 }
 

@@ -31,7 +31,7 @@ pub(super) fn program() -> Target {
                 black_box(program.prune(&[last], &[]).is_ok());
             }
         }),
-        share: 210,
+        share: 170,
     }
 }
 
@@ -55,7 +55,7 @@ pub(super) fn variables() -> Target {
                 black_box(stream::to_bytes(&value));
             }
         }),
-        share: 210,
+        share: 170,
     }
 }
 

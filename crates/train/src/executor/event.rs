@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::recover::{
     ByteReader, ByteWriter, EventKind, EventPrint, Repeat, Uses, digest, digest_tensor,
 };
-use crate::remote::{Cluster, ScriptEvent};
+use crate::remote::{Cluster, Meeting, ScriptEvent, program_sum};
 use crate::scope::Scope;
 
 /// Programs that are remembered; the oldest goes when there are more.
@@ -44,7 +44,7 @@ type Spare = Arc<Mutex<Vec<Feed>>>;
 #[derive(Debug)]
 pub(crate) struct PastProgram {
     pub(crate) program: Program,
-    /// Something is different after a run: on servers, or in a variable that lives on.
+    /// Something is different after a run: on servers, or in a variable that lives on; or other trainers need it.
     pub(crate) changes: bool,
     /// The op that takes batches from somewhere else than the feed.
     reads_inside: Option<String>,
@@ -54,7 +54,9 @@ impl PastProgram {
     fn new(program: &Program, cluster: &Cluster) -> Self {
         let ops = || program.blocks().iter().flat_map(|block| &block.ops);
         let lives_on = |name: &str| program.find_var(0, name).is_some_and(|var| var.persistable);
-        let changes = talks(program, cluster) || ops().any(|op| op.writes().any(lives_on));
+        let changes = talks(program, cluster)
+            || program_sum(program).is_some()
+            || ops().any(|op| op.writes().any(lives_on));
         let reads =
             ops().find(|op| op.traits().has_side_effect && !op.input_names("Reader").is_empty());
         let reads_inside = reads.map(|op| op.kind.clone());
@@ -199,6 +201,13 @@ pub(super) struct RunEvent<'a, F> {
 impl<F: Fetched> ScriptEvent for RunEvent<'_, F> {
     fn talks(&self) -> bool {
         talks(self.asked.program, self.executor.cluster())
+    }
+
+    fn meets(&self) -> Option<Meeting> {
+        let program = self.asked.program;
+        let mut ops = program.blocks().iter().flat_map(|block| &block.ops);
+        let members = ops.find_map(|op| program::op::collective::members(op).ok().flatten())?;
+        Some(Meeting { members, sum: program_sum(program) })
     }
 
     fn print(&self) -> EventPrint {

@@ -11,6 +11,7 @@ mod fetched;
 mod fuse;
 mod hoist;
 mod liveness;
+mod packed;
 mod plan;
 mod prepared;
 mod profile;
@@ -27,6 +28,7 @@ use program::Program;
 use program::distributed::route::Servers;
 use tensor::{Tensor, Value};
 
+pub use packed::PackedWeights;
 pub(crate) use plan::NATIVE;
 pub use prepared::{Prepared, sharing};
 pub use profile::{OpTime, Profile};
@@ -62,6 +64,23 @@ impl Default for Options {
 const PREPARED_MAX: usize = 32;
 
 /// Runs programs in a scope.
+///
+/// ```
+/// use program::Net;
+/// use program::layers::{self, Data};
+/// use tensor::Tensor;
+/// use train::{Executor, Feed, Scope};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut net = Net::with_seed(1);
+/// let b = &mut net.builder();
+/// let x = layers::data(b, "x", &[2], Data::default())?;
+/// let y = layers::square(b, &x, None)?;
+/// let mut feed = Feed::new().with("x", Tensor::new([1, 2], &[2.0f32, 3.0])?);
+/// let fetched = Executor::new().run(&net.main, &Scope::new(), &mut feed, &[y.name()])?;
+/// assert_eq!(fetched[0].data::<f32>()?, [4.0, 9.0]);
+/// # Ok(()) }
+/// ```
 #[derive(Debug, Default)]
 pub struct Executor {
     options: Options,
@@ -80,6 +99,8 @@ pub struct Executor {
     is_part: bool,
     /// Its runs are parts of something larger: they are no events of the job.
     is_inner: bool,
+    /// Weights that were arranged beforehand.
+    packed: PackedWeights,
     /// What is needed to run things again.
     again: Again<Executor>,
 }
@@ -174,6 +195,12 @@ impl Executor {
     /// Its runs are no events of the job from now on.
     pub(crate) fn set_inner(&mut self) {
         self.is_inner = true;
+    }
+
+    /// From now on products use weights that were arranged beforehand. They must be those of every
+    /// program and scope that this executor runs.
+    pub fn set_packed(&mut self, packed: PackedWeights) {
+        self.packed = packed;
     }
 
     /// Another executor that does as this one does.
@@ -290,6 +317,7 @@ impl Executor {
             scope,
             remote: Session::new(&self.cluster, program.distributed.clone(), &mut self.prefetch),
             trainers: Exchanging::new(&self.cluster, prepared.sum()),
+            packed: &self.packed,
             borrows: None,
         };
         if !self.is_part {

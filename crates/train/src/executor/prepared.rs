@@ -249,10 +249,11 @@ impl Prepared {
             if !var.need_check_feed {
                 continue;
             }
-            let (declared, fed) = (&var.meta.dims, tensor.shape().to_i64());
-            let agree = |(&declared, &fed): (&i64, &i64)| declared < 0 || declared == fed;
-            if declared.len() != fed.len() || !declared.iter().zip(&fed).all(agree) {
-                return Err(Error::FeedShape { var: name(), declared: declared.clone(), fed });
+            let (declared, fed) = (&var.meta.dims, tensor.dims());
+            let agree = |(&declared, &fed): (&i64, &usize)| declared < 0 || declared == fed as i64;
+            if declared.len() != fed.len() || !declared.iter().zip(fed).all(agree) {
+                let (declared, fed) = (declared.clone(), tensor.shape().to_i64());
+                return Err(Error::FeedShape { var: name(), declared, fed });
             }
             if var.meta.dtype != tensor.dtype() {
                 let (declared, fed) = (var.meta.dtype, tensor.dtype());
@@ -373,15 +374,16 @@ pub fn sharing(program: &Program) -> Result<Vec<Vec<String>>> {
     Ok(places)
 }
 
-/// Variables whose memory goes to servers and is exchanged for other memory that servers can read:
-/// it is of use for a variable of the same size only.
+/// Variables whose memory goes to servers or other trainers and is exchanged for other memory that they can
+/// read: it is of use for a variable of the same size only.
 fn given_away(plan: &BlockPlan) -> HashSet<String> {
     let is_given = |planned: &&plan::Planned| match &planned.route {
         Some(Route::Send(route::Send::Grads(grads))) => grads.for_good,
         _ => false,
     };
     let given = plan.ops.iter().filter(is_given);
-    given.flat_map(|planned| planned.desc.input_names("X")).cloned().collect()
+    let given = given.flat_map(|planned| planned.desc.input_names("X"));
+    given.chain(fuse::exchanged(plan)).cloned().collect()
 }
 
 /// Variables that some op may read before any op of the same run has written them. What only a

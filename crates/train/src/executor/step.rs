@@ -9,10 +9,10 @@ use program::op::{Host, Op, Run, Spare, Wiring};
 use program::remote::Remote;
 use program::trainers::Trainers;
 use program::{Error as ProgramError, OpDesc};
-use tensor::{DType, Tensor, Value};
+use tensor::{DType, PackedMatrix, Tensor, Value};
 
 use super::borrow::Borrows;
-use super::{Interrupt, Options, Poll, Profile};
+use super::{Interrupt, Options, PackedWeights, Poll, Profile};
 use crate::error::{Error, Result};
 use crate::io;
 use crate::remote::{Exchanging, Session};
@@ -45,6 +45,8 @@ pub(super) struct Watch<'a> {
     pub(super) remote: Session<'a>,
     /// The trainers that values are exchanged with.
     pub(super) trainers: Exchanging<'a>,
+    /// Weights that were arranged beforehand.
+    pub(super) packed: &'a PackedWeights,
     /// What ops borrow from other threads.
     pub(super) borrows: Option<Arc<Borrows>>,
 }
@@ -86,14 +88,15 @@ impl Host for World<'_, '_> {
         io::read_vars(Path::new(path), false).map_err(program::op::host_error)
     }
 
+    fn packed(&self, var: &str) -> Option<Arc<PackedMatrix>> {
+        self.watch.packed.get(var)
+    }
+
     fn remote(&mut self) -> program::Result<&mut dyn Remote> {
         Ok(&mut self.watch.remote)
     }
 
     fn trainers(&mut self) -> program::Result<&mut dyn Trainers> {
-        if self.watch.borrows.is_some() {
-            return Err(program::op::host_error(Error::ThreadsExchange));
-        }
         Ok(&mut self.watch.trainers)
     }
 

@@ -146,6 +146,7 @@ fn an_interrupted_run_says_where_and_leaves_the_scope_whole() {
         scope,
         remote,
         trainers,
+        packed: &PackedWeights::default(),
         borrows: None,
     };
     let result = exe.cache[at].1.run(&mut feed, &mut Vec::<Value>::new(), &mut watch);

@@ -18,6 +18,7 @@ use super::worker::{self, Event, Worker};
 use super::{Observer, Pass, Report, TICK};
 use crate::error::{Error, Result};
 use crate::executor::{Executor, Interrupt};
+use crate::remote::program_sum;
 use crate::scope::Lent;
 
 /// A pass that runs, on the thread that started it.
@@ -45,6 +46,9 @@ impl PassRun<'_> {
         observer: &mut dyn Observer,
     ) -> Result<Report> {
         let n_threads = threads.len();
+        if n_threads > 1 && self.pass.options.infers && self.exchanges() {
+            return Err(Error::ThreadsExchange);
+        }
         let lent = (n_threads > 1).then(|| LentVars(Arc::new(self.lend())));
         let cutting = Cutting::new(self.cuts, self.shared, self.inside.clone(), n_threads);
         let together = match &lent {
@@ -117,10 +121,16 @@ impl PassRun<'_> {
         self.pass.scope.lend(&names, |name| tables.contains(name))
     }
 
-    /// Whether the gradients of all threads are sent to the servers as one.
+    /// Whether the gradients of all threads are sent to the servers, or exchanged with other trainers, as one.
     fn steps_together(&self) -> bool {
         let job = self.pass.program.distributed.as_ref();
-        !self.pass.options.infers && job.is_some_and(|job| job.mode.threads_synchronize())
+        let synchronizes = job.is_some_and(|job| job.mode.threads_synchronize());
+        !self.pass.options.infers && (synchronizes || self.exchanges())
+    }
+
+    /// Whether steps exchange values with other trainers.
+    fn exchanges(&self) -> bool {
+        program_sum(self.pass.program).is_some()
     }
 
     /// Tells the observer what happens until all threads are done. Returns whether it ended the pass early.

@@ -1,5 +1,5 @@
-//! Threads of one trainer that step together: their gradients are averaged and go to the servers as
-//! one (Fluid: the communicator of sync and half-async training).
+//! Threads of one trainer that step together: their gradients are averaged and go to the servers, or to the
+//! other trainers where there are no servers, as one (Fluid: the communicator of sync and half-async training).
 //!
 //! A thread that has its gradients waits for the others; the last one to come averages them in thread
 //! order and runs what runs once: sending and receiving. A thread without more data is not waited for.
@@ -71,7 +71,7 @@ impl<'a> Together<'a> {
         let is_fed = stages.stages.iter().any(|stage| stage.fed.iter().any(is_data));
         // What runs once would have to see every thread's batch before the threads go on.
         if is_fed || stages.stages.len() > 1 {
-            let mode = program.distributed.as_ref().map_or("sync", |job| job.mode.name());
+            let mode = program.distributed.as_ref().map_or("collective", |job| job.mode.name());
             return Err(Error::ThreadsCannotSynchronize { mode });
         }
         once.lend(lent.clone());

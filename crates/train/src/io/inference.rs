@@ -79,6 +79,35 @@ pub struct InferenceModel {
 /// Saves what computes the targets from the feeds; returns the names to fetch.
 ///
 /// `program` stays as it is: the ops that give targets their lasting names go to a copy.
+///
+/// ```
+/// use program::Net;
+/// use program::layers::{self, Data, Fc};
+/// use tensor::Tensor;
+/// use train::io::{SaveInference, load_inference_model, save_inference_model};
+/// use train::{Executor, Feed, Scope};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut net = Net::with_seed(1);
+/// let b = &mut net.builder();
+/// let x = layers::data(b, "x", &[2], Data::default())?;
+/// let out = layers::fc(b, &[x], 1, Fc::default())?;
+/// let (mut executor, scope) = (Executor::new(), Scope::new());
+/// executor.run(&net.startup, &scope, &mut Feed::new(), &[])?;
+/// # let dir = tempfile::tempdir()?;
+/// # let dir = dir.path();
+/// let (feeds, targets) = (["x"], [out.name()]);
+/// let what = SaveInference { feeds: &feeds, targets: &targets, ..SaveInference::default() };
+/// save_inference_model(&scope, dir, &net.main, &what)?;
+///
+/// let elsewhere = Scope::new();
+/// let model = load_inference_model(&elsewhere, dir, None, None)?;
+/// let mut feed = Feed::new().with("x", Tensor::new([1, 2], &[0.5f32, 1.0])?);
+/// let fetches: Vec<&str> = model.fetches.iter().map(String::as_str).collect();
+/// let predicted = executor.run(&model.program, &elsewhere, &mut feed, &fetches)?;
+/// assert_eq!(predicted[0].dims(), [1, 1]);
+/// # Ok(()) }
+/// ```
 pub fn save_inference_model(
     scope: &Scope,
     dir: &Path,

@@ -15,10 +15,18 @@ use crate::transpile::collective::add_up_gradients;
 pub(super) struct Among {
     rank: i64,
     n_trainers: i64,
-    /// The scope whose variables are those of trainer 0.
-    begun: Option<u64>,
     /// The program of one device with exchanges, and what it was made from.
     program: Option<WithExchanges>,
+}
+
+/// A variable of scopes whose variables were taken from trainer 0. As such it comes back when a job goes back.
+const BEGUN: &str = "@BEGUN_AMONG_TRAINERS@";
+
+impl Among {
+    /// Another one that does as this one does.
+    pub(super) fn twin(&self) -> Self {
+        Self { rank: self.rank, n_trainers: self.n_trainers, program: None }
+    }
 }
 
 /// A program with exchanges, and what it was made from.
@@ -39,7 +47,7 @@ impl Parallel {
         }
         if n_trainers > 1 {
             self.loss.n_trainers = n_trainers as usize;
-            self.among = Some(Among { rank, n_trainers, begun: None, program: None });
+            self.among = Some(Among { rank, n_trainers, program: None });
         }
         Ok(())
     }
@@ -47,13 +55,12 @@ impl Parallel {
     /// Takes the variables of trainer 0, once.
     pub(super) fn begin_among(&mut self, program: &Program, scope: &Scope) -> Result<()> {
         let Some(among) = &mut self.among else { return Ok(()) };
-        let Among { rank, n_trainers, begun, .. } = among;
+        let Among { rank, n_trainers, .. } = among;
         let expected = Expected { rank: Some(*rank), n_trainers: *n_trainers };
         self.once.cluster().check_trainers(expected)?;
-        if *begun == Some(scope.id()) || !self.loss.trains() {
+        if scope.find(BEGUN).is_some() || !self.loss.trains() {
             return Ok(());
         }
-        *begun = Some(scope.id());
         let is_filled = |name: &str| {
             scope.read(name, |value| value.tensor().is_some_and(Tensor::is_initialized))
         };
@@ -66,7 +73,9 @@ impl Parallel {
             let op = OpDesc::new("c_broadcast").input("X", var.name.as_str());
             block.ops.push(op.output("Out", var.name.as_str()).attr("root", 0));
         }
-        self.once.run_into(&broadcast, scope, &mut Feed::new(), &[], &mut Vec::new())
+        self.once.run_into(&broadcast, scope, &mut Feed::new(), &[], &mut Vec::new())?;
+        scope.set(BEGUN, Tensor::full([1], 1i64));
+        Ok(())
     }
 
     /// Runs on the only device: exchanges go on while the backward pass does.

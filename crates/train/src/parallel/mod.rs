@@ -102,6 +102,7 @@ impl Parallel {
         let mut twin = Self::new(self.loss.n_devices, self.loss.scale);
         (twin.loss, twin.n_fetched) = (self.loss, self.n_fetched);
         twin.replicas = self.replicas.clone();
+        twin.among = self.among.as_ref().map(Among::twin);
         twin
     }
 

@@ -214,7 +214,8 @@ fn drafts(program: &Program, loss: Loss) -> Vec<Draft> {
     for (index, op) in program.block(0).ops.iter().enumerate() {
         let Some(op) = loss.start(op.clone()) else { continue };
         let touched = Touched::by(program, &op);
-        let is_once = loss.trains() && op.role() & ONCE != 0 && !looks_up(program, &op);
+        let is_once =
+            loss.trains() && (op.role() & ONCE != 0 || exchanges(&op)) && !looks_up(program, &op);
         let counts = loss.counts_together && op.kind == "auc";
         if !is_once && (counts || !touched.reads.is_disjoint(&counting.local.writes)) {
             counting.local.push(index, op, touched);
@@ -239,6 +240,12 @@ fn drafts(program: &Program, loss: Loss) -> Vec<Draft> {
         drafts.push(counting);
     }
     drafts
+}
+
+/// Whether an op exchanges values with other trainers, or would wait for that on a graphics card.
+fn exchanges(op: &OpDesc) -> bool {
+    let is_exchange = program::op::collective::asked(op).is_ok_and(|asked| asked.is_some());
+    is_exchange || program::op::collective::waits_for_stream(op)
 }
 
 /// Whether an op fetches rows of a table that is spread by id, or is on the way to it or from it:

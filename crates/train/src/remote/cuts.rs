@@ -77,6 +77,9 @@ impl Cluster {
     ///
     /// All threads of a trainer that step together get the same answer at the same boundary.
     pub(crate) fn is_cut_due(&self) -> bool {
+        if self.is_kept_by_trainers() {
+            return self.recovers() && (self.ends() || self.is_kept_here());
+        }
         self.next_cut().is_some() || self.recovers() && (self.ends() || self.has_cut_requests())
     }
 
@@ -117,6 +120,9 @@ impl Cluster {
     }
 
     fn boundary_with(&self, inside: &mut dyn FnMut() -> Result<Option<Vec<u8>>>) -> Result<()> {
+        if self.recovers() && self.is_kept_by_trainers() {
+            return self.boundary_among(inside);
+        }
         let ends = self.ends();
         if ends && self.timeline().is_replaying() {
             return self.end(None);
@@ -141,7 +147,7 @@ impl Cluster {
 
     /// This process ends, in order; the job can go on from a cut. Servers are not told: they wait for
     /// it to be started again.
-    fn end(&self, cut: Option<u64>) -> Result<()> {
+    pub(super) fn end(&self, cut: Option<u64>) -> Result<()> {
         (self.log())(&recovery_lines::ends(cut));
         self.close();
         Err(Error::Ended)
@@ -205,13 +211,14 @@ impl Cluster {
             return Given { state: state.to_bytes(), journal: Vec::new() };
         }
         let mut state = timeline.state(inside);
-        let (bytes, journal) = (self.add_own(&mut state, &timeline), timeline.journal_part());
+        self.add_own(&mut state, &timeline);
+        let (bytes, journal) = (state.to_bytes(), timeline.journal_part());
         timeline.took_part(self.cuts().handled, state.position);
         Given { state: bytes, journal }
     }
 
     /// Adds what the connections know to a state.
-    fn add_own(&self, state: &mut LocalState, timeline: &super::Timeline) -> Vec<u8> {
+    pub(super) fn add_own(&self, state: &mut LocalState, timeline: &super::Timeline) {
         {
             let own = self.state();
             (state.n_all_gathers, state.n_exchanges) = (own.n_all_gathers, own.n_exchanges);
@@ -222,7 +229,6 @@ impl Cluster {
         if let Some((_, scopes)) = timeline.of_job() {
             state.geo = scopes.first().and_then(|scope| self.geo().save(scope));
         }
-        state.to_bytes()
     }
 
     /// Learns which cuts servers have kept, and forgets what nobody goes back to.
@@ -246,7 +252,7 @@ impl Cluster {
             return true;
         }
         self.note_kept();
-        self.cuts().complete > 0
+        self.cuts().complete > 0 || self.has_kept()
     }
 
     /// Asks for a cut, once.
@@ -268,15 +274,16 @@ impl Cluster {
         }
         self.note_kept();
         let n_bytes = self.timeline().n_bytes();
-        if n_bytes < limit / WANTED_PART {
+        // Trainers that keep each other make the next cut when its time comes, and not earlier.
+        if n_bytes < limit / WANTED_PART || n_bytes < limit && self.is_kept_by_trainers() {
             return Ok(());
+        }
+        if n_bytes >= limit {
+            return Err(Error::NoCutIsKept { n_bytes, cut: self.cuts().complete });
         }
         self.want_cut()?;
         let waits_for_rounds =
             self.timeline().of_job().is_some_and(|(job, _)| job.mode.waits_for_all());
-        if n_bytes >= limit {
-            return Err(Error::NoCutIsKept { n_bytes, cut: self.cuts().complete });
-        }
         // Where trainers keep step, a cut comes with the next rounds, and not without them. Nor does it come
         // while the others wait at a barrier for this trainer: then all are cancelled.
         match n_bytes < limit / WAITED_PART || waits_for_rounds || self.cuts().is_cancelled {

@@ -4,7 +4,7 @@ use std::thread::{self, ThreadId};
 
 use tensor::EvenIfPoisoned;
 
-use super::{Cluster, recovery_lines};
+use super::{Cluster, Meeting, recovery_lines};
 use crate::error::{Error, Result};
 use crate::recover::{Begun, EventPrint, Outcome, Repeat, Uses};
 
@@ -15,6 +15,11 @@ pub(crate) trait ScriptEvent {
     /// Whether it talks to servers. The first one that does is the first event.
     fn talks(&self) -> bool {
         true
+    }
+
+    /// The trainers that it meets, if it meets any.
+    fn meets(&self) -> Option<Meeting> {
+        None
     }
 
     /// What it is, and on what: a script that is run again must ask for the same.
@@ -71,7 +76,13 @@ impl Cluster {
     /// Whether the journal has this event: only a job that recovers has a journal. That is found out
     /// when servers are first talked to.
     fn is_event(&self, event: &dyn ScriptEvent) -> Result<bool> {
-        if self.recovery().is_unknown() && event.talks() {
+        let meeting = match self.recovery().is_unknown() && self.wants_meeting() {
+            true => event.meets(),
+            false => None,
+        };
+        if let Some(meeting) = meeting {
+            self.meet(meeting)?;
+        } else if self.recovery().is_unknown() && event.talks() {
             if let Some(job) = event.uses().and_then(|uses| uses.job) {
                 self.join_shared(job);
             }

@@ -4,6 +4,7 @@
 //! servers, wait until all are there, join them in one term, get what they have kept of this trainer,
 //! and go on from there. Whatever fails meanwhile is a reason to do the same again.
 
+use std::cell::RefCell;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -13,6 +14,7 @@ use std::time::{Duration, Instant};
 use data::FileRead;
 use program::Distributed;
 use program::distributed::{PlacedKind, Placement, ServerId};
+use ps::collective::Failure;
 use ps::message::{Given, Recollection, Reply};
 use ps::tcp::{self, Client, LostTrainer, Patience};
 use ps::{Refusal, SharedMemory};
@@ -93,6 +95,11 @@ impl Recovery {
     /// From now on, or no longer, nobody waits for servers if this process was asked to end.
     pub(super) fn hurry(&self, is_on: bool) {
         self.hurries.store(is_on, Ordering::Relaxed);
+    }
+
+    /// The job goes back to a cut when a process dies.
+    pub(super) fn begin(&self) {
+        self.term_state.store(ON, Ordering::Relaxed);
     }
 
     /// The job is over for this trainer: what comes is no event. `is_kept`: a cut says so.
@@ -202,7 +209,7 @@ impl Cluster {
         let limit = Duration::from_millis(self.state().patience.recover_ms);
         // One that turns to other servers says that.
         if !self.must_follow() {
-            log(&recovery_lines::goes_back(&why.to_string()));
+            log(&recovery_lines::goes_back(&told(why)));
         }
         loop {
             self.abandon();
@@ -212,7 +219,7 @@ impl Cluster {
             };
             match tried.and_then(|()| self.do_again(start)) {
                 Err(error) if self.may_go_back(&error) && start.elapsed() < limit => {
-                    log(&recovery_lines::goes_back(&error.to_string()));
+                    log(&recovery_lines::goes_back(&told(&error)));
                 }
                 // Nothing is lost: when the job is started again, it continues from the last cut.
                 Err(_) if self.ends() => {
@@ -233,6 +240,7 @@ impl Cluster {
     /// forgotten.
     pub fn abandon(&self) {
         self.recovery().n_back.fetch_add(1, Ordering::Relaxed);
+        self.break_off_trainers();
         self.state().is_away = true;
         self.close();
         if let Some(sender) = self.communicator().take() {
@@ -248,6 +256,9 @@ impl Cluster {
 
     /// Joins all servers in one term, and gets what they have kept of this trainer.
     fn arrive(&self) -> Result<()> {
+        if self.is_kept_by_trainers() {
+            return self.arrive_among();
+        }
         let clients = self.new_clients()?;
         self.recovery().hurry(true);
         let joined = tcp::join(&clients).map_err(Error::from).and_then(|term| {
@@ -272,7 +283,7 @@ impl Cluster {
     }
 
     /// Takes note of what servers have kept; a process that was started again catches up with it.
-    fn keep(&self, base: u64, state: LocalState, journal: &[u8]) -> Result<()> {
+    pub(super) fn keep(&self, base: u64, state: LocalState, journal: &[u8]) -> Result<()> {
         *self.recovery().former.lock().even_if_poisoned() = state.former.clone();
         let mut timeline = self.timeline();
         let is_new = timeline.is_fresh();
@@ -430,6 +441,18 @@ fn recall(clients: &[Arc<Client>], cut: u64) -> Result<Given> {
     Ok(all)
 }
 
+/// Why the job goes back. What a job does that does not recover is left out.
+fn told(error: &Error) -> String {
+    let gone = RefCell::new(None);
+    comes_from(error, &|cause| {
+        if let Cause::Ps(ps::Error::Trainers(Failure::Lost { trainer, endpoint, why })) = cause {
+            *gone.borrow_mut() = Some(format!("trainer {trainer} ({endpoint}) is gone: {why}"));
+        }
+        false
+    });
+    gone.into_inner().unwrap_or_else(|| error.to_string())
+}
+
 /// Whether an error tells of a process that died, or of a job that goes back.
 fn is_of_a_death(error: &Error) -> bool {
     comes_from(error, &|cause| match cause {
@@ -446,6 +469,9 @@ fn is_of_a_wait(error: &Error) -> bool {
 fn is_ps_death(error: &ps::Error) -> bool {
     match error {
         ps::Error::OtherTerm { .. } | ps::Error::ServerLost { .. } => true,
+        ps::Error::Trainers(failure) => {
+            matches!(failure, Failure::Lost { .. } | Failure::NotBegun { .. })
+        }
         ps::Error::Refused { refusal, .. } => {
             matches!(refusal, Refusal::OtherTerm(_))
         }

@@ -28,7 +28,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// Trainers that are not there are mentioned so often.
 const MENTION: Duration = Duration::from_secs(3);
 /// The protocol between trainers; all must speak the same.
-const VERSION: u32 = 1;
+const VERSION: u32 = 3;
 /// Connections taken in a row.
 const ACCEPTS_MAX: usize = 64;
 /// A longer list of end points is told as a number.

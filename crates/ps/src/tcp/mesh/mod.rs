@@ -2,7 +2,8 @@
 //!
 //! Each trainer listens at its own end point and connects to those with lower ranks. Every connection
 //! has a thread that reads and one that writes, so that nobody who computes waits for a socket, and
-//! two trainers that write to each other never wait for each other.
+//! two trainers that write to each other never wait for each other. Trainers of one machine read long
+//! values in each other's memory, and the connections only say where they are.
 
 mod joining;
 mod peers;
@@ -12,8 +13,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use tensor::{EvenIfPoisoned, Tensor, Value};
+use tensor::{EvenIfPoisoned, Value};
 
+use super::Stream;
 use super::client::Patience;
 use super::group::Stops;
 use crate::access::Access;
@@ -21,6 +23,7 @@ use crate::collective::{Collective, Exchanged, Exchanges, Failure, Outgoing, Pee
 use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
 use crate::lines::{self, Line};
+use crate::shm::SharedMemory;
 
 /// Waiting threads look up from their wait at least so often.
 const WAKE: Duration = Duration::from_millis(100);
@@ -67,6 +70,7 @@ struct MeshState {
     changed: Condvar,
     /// By rank; none for this trainer.
     writers: Vec<Option<Sender<ToWrite>>>,
+    streams: Vec<Option<Arc<Stream>>>,
 }
 
 /// What a writing thread is told.
@@ -126,8 +130,9 @@ impl Mesh {
     pub fn join(membership: Membership, settings: MeshSettings) -> Result<Self> {
         let streams = joining::meet(&membership, &settings)?;
         let endpoints = membership.endpoints.iter().map(Endpoint::to_string).collect();
-        let exchanges = Exchanges::new(membership.me, endpoints);
-        let (shared, threads) = peers::start(exchanges, streams, &settings)?;
+        let memory = SharedMemory::default();
+        let exchanges = Exchanges::new(membership.me, endpoints).with_memory(memory.clone());
+        let (shared, threads) = peers::start(exchanges, streams, &settings, &memory)?;
         Ok(Self { membership, settings, shared, threads: Mutex::new(threads) })
     }
 
@@ -161,24 +166,16 @@ impl Mesh {
         self.shared.exchanges().check(collective, value)
     }
 
-    /// Memory for a tensor of so many bytes.
-    pub fn memory(&self, n_bytes: usize) -> Tensor {
-        self.shared.exchanges().memory(n_bytes)
-    }
-
-    /// Keeps memory that is not needed any more.
-    pub fn recycle(&self, tensor: Tensor) {
-        self.shared.exchanges().recycle(tensor);
-    }
-
     /// Waits until an exchange is done.
     pub fn wait(&self, number: u64) -> Result<Exchanged> {
         let (start, mut said) = (Instant::now(), Instant::now());
         let deadline = Duration::from_millis(self.settings.patience.answer_ms);
         let mut exchanges = self.shared.exchanges();
         loop {
-            if let Some(outcome) = exchanges.take(number) {
-                return outcome.map_err(Error::Trainers);
+            if let Some(done) = exchanges.take_done(number) {
+                drop(exchanges);
+                let finished = done.map_err(Error::Trainers)?.finish();
+                return Ok(self.shared.exchanges().retire(finished));
             }
             let woken = self.shared.changed.wait_timeout(exchanges, WAKE);
             exchanges = woken.map_or_else(|poisoned| poisoned.into_inner().0, |woken| woken.0);
@@ -226,9 +223,24 @@ impl Mesh {
         self.shared.fail(failure);
     }
 
+    /// How many exchanges have begun here: at the same place of a script, as many on all trainers.
+    pub fn n_begun(&self) -> u64 {
+        self.shared.exchanges().n_begun()
+    }
+
+    /// Ends all connections without a good-bye: the trainers meet again.
+    pub fn break_off(&self) {
+        self.end_writing();
+        self.shared.streams.iter().flatten().for_each(|stream| stream.shut_down());
+    }
+
     /// Says good-bye: this trainer has ended in order. What is written now has still time to arrive.
     pub fn leave(&self) {
         self.shared.tell_all(&PeerMessage::Bye);
+        self.end_writing();
+    }
+
+    fn end_writing(&self) {
         for writer in self.shared.writers.iter().flatten() {
             let _ = writer.send(ToWrite::End);
         }

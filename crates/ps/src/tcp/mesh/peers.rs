@@ -1,28 +1,35 @@
 //! The two threads of a connection.
 
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+
+use tensor::EvenIfPoisoned;
 
 use super::{MeshSettings, MeshState, ToWrite};
 use crate::codec::{Blobs, Destination};
 use crate::collective::{Exchanges, PeerMessage};
 use crate::error::{Error, Result};
 use crate::frame::{self, FRAME_BYTES_MAX, Frame, HEAD_BYTES, Head, Message};
+use crate::message::Lend;
+use crate::shm::{SharedMemory, Sharing, Window};
 use crate::tcp::{Patient, Stream, WholeFrame, is_timeout};
 
 /// Messages that are written at once.
 const AT_ONCE: usize = 64;
 /// A sign of life comes so often within the time that is allowed without one.
 const PINGS_PER_LEASE: u32 = 5;
+/// Short messages are read together.
+const READ_BYTES: usize = 16 << 10;
 
 /// Starts the threads of all connections.
 pub(super) fn start(
     exchanges: Exchanges,
     streams: Vec<Option<Stream>>,
     settings: &MeshSettings,
+    memory: &SharedMemory,
 ) -> Result<(Arc<MeshState>, Vec<JoinHandle<()>>)> {
     let lease = Duration::from_millis(settings.patience.lease_ms.max(1000));
     let (mut writers, mut ends) = (Vec::new(), Vec::new());
@@ -32,13 +39,17 @@ pub(super) fn start(
         ends.push(end);
     }
     let exchanges = Mutex::new(exchanges);
-    let shared = Arc::new(MeshState { exchanges, changed: Condvar::new(), writers });
+    let streams: Vec<_> = streams.into_iter().map(|stream| stream.map(Arc::new)).collect();
+    let changed = Condvar::new();
+    let shared = Arc::new(MeshState { exchanges, changed, writers, streams: streams.clone() });
     let mut threads = Vec::new();
     for ((rank, stream), end) in streams.into_iter().enumerate().zip(ends) {
-        let Some(stream) = stream.map(Arc::new) else { continue };
-        let reading =
-            Peer { rank: rank as u32, stream: stream.clone(), shared: shared.clone(), lease };
-        let writing = Peer { rank: rank as u32, stream, shared: shared.clone(), lease };
+        let Some(stream) = stream else { continue };
+        let mut sharing = Sharing::new(memory.clone());
+        sharing.connected(stream.is_local());
+        let (rank, sharing) = (rank as u32, Arc::new(Mutex::new(sharing)));
+        let reading = Peer { rank, stream, shared: shared.clone(), lease, sharing };
+        let writing = reading.clone();
         let named = |what: &str| thread::Builder::new().name(format!("{what} trainer {rank}"));
         // The reader ends when the connection does, which nobody waits for.
         named("from").spawn(move || reading.read()).map_err(Error::Socket)?;
@@ -48,19 +59,31 @@ pub(super) fn start(
 }
 
 /// One end of a connection.
+#[derive(Clone)]
 struct Peer {
     rank: u32,
     stream: Arc<Stream>,
     shared: Arc<MeshState>,
     lease: Duration,
+    /// Memory that both ends lend each other.
+    sharing: Arc<Mutex<Sharing>>,
+}
+
+/// What a reading thread reads from.
+struct Input<'a> {
+    bytes: BufReader<&'a Stream>,
+    /// Memory of the other trainer.
+    window: Option<Arc<Window>>,
 }
 
 impl Peer {
     /// Writes what is to be said until nothing more is, and a sign of life now and then.
     fn write(self, said: &Receiver<ToWrite>) {
         let every = self.lease / PINGS_PER_LEASE;
+        let offer = self.sharing().offer();
+        let mut messages: Vec<PeerMessage> =
+            offer.map(|offer| PeerMessage::Lend(Lend { offer, opened: 0 })).into_iter().collect();
         loop {
-            let mut messages = Vec::new();
             let mut ends = false;
             match said.recv_timeout(every) {
                 Ok(ToWrite::Message(message)) => messages.push(message),
@@ -75,19 +98,39 @@ impl Peer {
                 }
             }
             let frames: Vec<_> = messages.iter().map(|body| Frame { id: 0, body }).collect();
-            let wrote = frame::write_all(&mut Patient(&self.stream), &frames, None);
+            let lender = self.sharing().lender().cloned();
+            let wrote = frame::write_all(&mut Patient(&self.stream), &frames, lender.as_ref());
             // Why nothing can be sent, the reader finds out: the other side may have said it.
             if ends || wrote.is_err() {
                 return;
             }
+            messages.clear();
+        }
+    }
+
+    fn sharing(&self) -> MutexGuard<'_, Sharing> {
+        self.sharing.lock().even_if_poisoned()
+    }
+
+    /// The other end lends memory, or has opened ours.
+    fn lend(&self, lend: &Lend, window: &mut Option<Arc<Window>>) {
+        let mut sharing = self.sharing();
+        sharing.opened(lend.opened);
+        if let Some(opened) = sharing.open(&lend.offer) {
+            *window = Some(opened);
+            let answer = Lend { opened: lend.offer.id, ..Lend::default() };
+            self.shared.tell(self.rank, PeerMessage::Lend(answer));
         }
     }
 
     /// Reads what comes until the connection ends.
     fn read(self) {
         let mut last = Instant::now();
+        let bytes = BufReader::with_capacity(READ_BYTES, &*self.stream);
+        let mut input = Input { bytes, window: None };
         loop {
-            match self.next() {
+            match self.next(&mut input) {
+                Ok(Some(PeerMessage::Lend(lend))) => self.lend(&lend, &mut input.window),
                 Ok(Some(message)) => {
                     last = Instant::now();
                     if !self.take(message) {
@@ -109,23 +152,23 @@ impl Peer {
     }
 
     /// The next message; none if nothing came for a while.
-    fn next(&self) -> Result<Option<PeerMessage>> {
-        let mut head = [0; HEAD_BYTES];
-        let mut input = &*self.stream;
-        let n = match (&mut input).read(&mut head) {
-            Ok(0) => return Err(Error::Socket(std::io::ErrorKind::UnexpectedEof.into())),
-            Ok(n) => n,
+    fn next(&self, from: &mut Input<'_>) -> Result<Option<PeerMessage>> {
+        match from.bytes.fill_buf() {
+            Ok([]) => return Err(Error::Socket(std::io::ErrorKind::UnexpectedEof.into())),
+            Ok(_) => {}
             Err(error) if is_timeout(&error) => return Ok(None),
             Err(error) => return Err(Error::Socket(error)),
-        };
-        let mut input = WholeFrame::new(&mut input);
-        input.read_exact(&mut head[n..]).map_err(Error::Socket)?;
+        }
+        let mut head = [0; HEAD_BYTES];
+        let mut input = WholeFrame::new(&mut from.bytes);
+        input.read_exact(&mut head).map_err(Error::Socket)?;
         let head = Head::decode(&head, FRAME_BYTES_MAX)?;
         let mut meta = vec![0; head.n_meta];
         input.read_exact(&mut meta).map_err(Error::Socket)?;
         let mut message: PeerMessage = {
             let mut exchanges = self.shared.exchanges();
-            head.message(&meta, Destination::new(exchanges.pool_mut()))?
+            let (pool, window) = (exchanges.pool_mut(), from.window.as_ref());
+            head.message(&meta, Destination { pool, window })?
         };
         let mut blobs = Blobs::new();
         message.blobs(&mut blobs);
@@ -148,7 +191,7 @@ impl Peer {
                 exchanges.leave(self.rank);
                 goes_on = false;
             }
-            PeerMessage::Hello(_) | PeerMessage::Ready => {
+            PeerMessage::Hello(_) | PeerMessage::Ready | PeerMessage::Lend(_) => {
                 exchanges.lose(self.rank, "it greets in the middle of its work".to_string());
                 goes_on = false;
             }

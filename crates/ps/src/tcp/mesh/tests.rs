@@ -1,6 +1,8 @@
 use std::sync::Arc;
 use std::thread;
 
+use tensor::Tensor;
+
 use super::*;
 use crate::collective::ReduceOp;
 
@@ -82,6 +84,30 @@ fn trainers_add_up_over_sockets() {
         }
         let expected: f32 = (0..n).map(|me| (16.0 + 0.1) * (me as f32 + 0.7)).sum();
         assert!((sums[0][2].get_f64(16) - f64::from(expected)).abs() < 1e-3);
+    }
+}
+
+/// The memory of a result becomes that of the next value, and there the others can read it.
+#[test]
+fn trainers_of_one_machine_read_in_each_others_memory() {
+    for n in [2u32, 3] {
+        let all = endpoints(n as usize);
+        let members = (0..n).map(|me| member(me, &all, "test")).collect();
+        let n_lent = together(members, 20_000, |mesh, me| {
+            let mesh = mesh.unwrap();
+            let (mut own, mut n_lent) = (Tensor::full([300_000], 0.0f32), 0);
+            for round in 0..6 {
+                let value = |rank: u32| 0.1 + rank as f32 * 0.7 + round as f32;
+                own.data_mut::<f32>().unwrap().fill(value(me));
+                n_lent += usize::from(own.lender().is_some());
+                own = sum(&mesh, "g", own).unwrap();
+                let expected = (1..n).fold(value(0), |sum, rank| sum + value(rank));
+                assert!(own.data::<f32>().unwrap().iter().all(|&sum| sum == expected));
+            }
+            mesh.leave();
+            n_lent
+        });
+        assert!(n_lent.iter().all(|&n_lent| n_lent >= 3), "{n_lent:?}");
     }
 }
 

@@ -3,6 +3,8 @@
 //! The wait stands before the first op that touches the variable. So gradients travel while the backward
 //! pass goes on, and an update waits for its own gradient only.
 
+use std::collections::{HashMap, HashSet};
+
 use program::op::{Op, Run};
 use program::trainers::Collective;
 use program::{OpDesc, Result};
@@ -32,15 +34,55 @@ impl Op for Finish {
 /// There are no streams here: ops that wait for one go, where they change nothing.
 pub(super) fn drop_syncs(plan: &mut BlockPlan) {
     let is_sync = |planned: &Planned| {
-        let kind = planned.desc.kind.as_str();
         let in_place = planned.desc.input_names("X") == planned.desc.output_names("Out");
-        in_place && matches!(kind, "c_sync_calc_stream" | "c_sync_comm_stream")
+        in_place && program::op::collective::waits_for_stream(&planned.desc)
     };
     plan.ops.retain(|planned| !is_sync(planned));
 }
 
+/// What the op that waits for an exchange is called.
+const WAIT: &str = "wait for";
+
+/// Variables whose exchange goes on in the background. Their memory is read by other trainers meanwhile.
+pub(in crate::executor) fn exchanged(plan: &BlockPlan) -> impl Iterator<Item = &String> {
+    let waits = plan.ops.iter().filter(|planned| planned.desc.kind == WAIT);
+    waits.flat_map(|planned| planned.desc.input_names("X"))
+}
+
+/// Updates that come last and do not touch what others touch get the order in which exchanges of their
+/// gradients begin: the first ones are there while the last is still on its way.
+fn sort_updates(plan: &mut BlockPlan) {
+    let begins = |planned: &Planned| program::op::collective::asked(&planned.desc).ok().flatten();
+    let begun: HashMap<String, usize> = plan
+        .ops
+        .iter()
+        .enumerate()
+        .filter_map(|(at, planned)| Some((begins(planned)?.var, at)))
+        .collect();
+    let grad_of = |planned: &Planned| match planned.desc.input_names("Grad") {
+        [grad] => begun.get(grad).copied(),
+        _ => None,
+    };
+    let mut touched: HashSet<&str> = HashSet::new();
+    let mut written: HashSet<&str> = HashSet::new();
+    let mut first = plan.ops.len();
+    while let Some(planned) = first.checked_sub(1).map(|at| &plan.ops[at]) {
+        let desc = &planned.desc;
+        let is_apart = desc.writes().all(|var| !touched.contains(var))
+            && desc.reads().all(|var| !written.contains(var));
+        if grad_of(planned).is_none() || !is_apart || !desc.sub_blocks().is_empty() {
+            break;
+        }
+        touched.extend(desc.reads().chain(desc.writes()));
+        written.extend(desc.writes());
+        first -= 1;
+    }
+    plan.ops[first..].sort_by_key(grad_of);
+}
+
 /// Lets exchanges of temporaries go on in the background.
 pub(super) fn overlap(plan: &mut BlockPlan) {
+    sort_updates(plan);
     let uses = plan.uses();
     let mut waits: Vec<Vec<Planned>> = Vec::new();
     waits.resize_with(plan.ops.len() + 1, Vec::new);
@@ -59,7 +101,7 @@ pub(super) fn overlap(plan: &mut BlockPlan) {
         }
         let touching = uses.readers(var).iter().chain(uses.writers(var)).chain(uses.barriers());
         let next = touching.copied().filter(|&other| other > at).min().unwrap_or(plan.ops.len());
-        let desc = OpDesc::new("wait for").input("X", var.as_str()).output("Out", var.as_str());
+        let desc = OpDesc::new(WAIT).input("X", var.as_str()).output("Out", var.as_str());
         waits[next].push(Planned { desc, op: &Finish, index: planned.index, route: None });
         begun.push(at);
     }

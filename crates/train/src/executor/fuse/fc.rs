@@ -3,13 +3,15 @@
 use program::op::{Op, Run, for_float};
 use program::{OpDesc, Program, Result};
 use tensor::gemm::{Matrix, gemm};
-use tensor::{Float, wide};
+use tensor::{DType, Finish, Float, wide};
 
 use super::{is_bias, is_private, only};
 use crate::executor::plan::{BlockPlan, Planned, Replacement, Uses};
 
 /// Out = X W + Bias, then `relu` if the attribute says so.
 struct Fc;
+
+const BIAS_RULE: &str = "the bias must be as long as a row";
 
 impl Op for Fc {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
@@ -22,10 +24,21 @@ impl Op for Fc {
             return Err(run.shapes("the columns of X must equal the rows of Y", "X", "W"));
         }
         let shape = x.shape().flattened_to(x_rows, n);
+        if let Some(packed) = run.packed("W").filter(|_| x.dtype() == DType::F32) {
+            let bias = run.data::<f32>("Bias")?;
+            if bias.len() != n {
+                return Err(run.shapes(BIAS_RULE, "W", "Bias"));
+            }
+            let finish = Finish { bias: Some(bias), relu };
+            packed.multiply(x.data()?, finish, out.resize::<f32>(shape));
+            out.set_lod(x.lod().clone());
+            run.put("Out", out);
+            return Ok(());
+        }
         for_float!(x.dtype(), run.input_name("X"), T => {
             let bias = run.data::<T>("Bias")?;
             if bias.len() != n {
-                return Err(run.shapes("the bias must be as long as a row", "W", "Bias"));
+                return Err(run.shapes(BIAS_RULE, "W", "Bias"));
             }
             let out = out.resize::<T>(shape);
             let (x, w) = (Matrix::new(x.data::<T>()?, m, k), Matrix::new(run.data::<T>("W")?, k, n));

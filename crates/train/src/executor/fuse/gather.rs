@@ -69,6 +69,7 @@ impl Op for GatherConcat {
         let order = run.attrs().longs("order")?;
         let columns = columns_of_parts(run, order, table.width, n_rows)?;
         for_float!(w.dtype(), run.input_name("W"), T => {
+            ask_for_first(run, run.data::<T>("W")?, table.width)?;
             let out = out.resize::<T>(Shape::from([n_rows, columns]));
             let mut to = Columns { stride: columns, offset: 0 };
             for &part in order {
@@ -210,6 +211,16 @@ fn gather<T: Element>(data: &[T], table: &GatherTable, ids: &[i64], out: &mut [T
             out.copy_from_slice(&data[from..from + width]);
         }
     }
+}
+
+/// Asks for the first rows of every part. With few rows in each, the copying would wait for one part
+/// after the other.
+fn ask_for_first<T: Element>(run: &Run<'_>, data: &[T], width: usize) -> Result<()> {
+    for k in 0..run.n_inputs("Ids") {
+        let ids = run.input_at("Ids", k)?.data::<i64>()?;
+        ids.iter().take(2).for_each(|&id| prefetch_row(data, id as usize, width));
+    }
+    Ok(())
 }
 
 fn copy_columns<T: Element>(from: &[T], width: usize, out: &mut [T], to: Columns) {

@@ -18,6 +18,7 @@ use std::collections::HashSet;
 use program::Program;
 
 use super::plan::{BlockPlan, Replacement, Uses};
+pub(super) use collective::exchanged;
 
 /// Looks for a pattern around the op at a position.
 type Find = fn(&BlockPlan, &Program, &Uses, usize) -> Option<Replacement>;

@@ -70,16 +70,59 @@ impl Joined {
         self.mesh.leave();
     }
 
+    fn exchange(&self, collective: Collective, what: &str, tensor: Tensor) -> Result<Exchanged> {
+        let terms = Terms { collective, var: what.to_string(), ring: -1 };
+        let number = self.mesh.begin(&terms, Value::Tensor(tensor));
+        Ok(self.mesh.wait(number)?)
+    }
+
+    /// The bytes of all trainers, in the order of ranks.
+    pub(super) fn gather(&self, what: &str, own: &[u8]) -> Result<Vec<Vec<u8>>> {
+        let sizes = self.sizes(what, own.len())?;
+        let longest = sizes.iter().copied().max().unwrap_or(0);
+        if longest == 0 {
+            return Ok(vec![Vec::new(); sizes.len()]);
+        }
+        let mut padded = Tensor::full([longest], 0u8);
+        padded.bytes_mut()[..own.len()].copy_from_slice(own);
+        let Exchanged::All(all) = self.exchange(Collective::AllGather, what, padded)? else {
+            return Err(Error::NoTrainers);
+        };
+        let bytes = all.iter().zip(sizes).filter_map(|(value, n)| value.tensor()?.bytes().get(..n));
+        Ok(bytes.map(<[u8]>::to_vec).collect())
+    }
+
+    /// The bytes of one trainer.
+    pub(super) fn broadcast(&self, what: &str, root: usize, own: Vec<u8>) -> Result<Vec<u8>> {
+        let n = self.sizes(what, own.len())?.get(root).copied().unwrap_or(0);
+        let mut tensor = Tensor::full([n], 0u8);
+        if root == self.members.rank {
+            tensor.bytes_mut().copy_from_slice(&own);
+        }
+        match self.exchange(Collective::Broadcast { root: root as u32 }, what, tensor)? {
+            Exchanged::One(Value::Tensor(tensor)) => Ok(tensor.bytes().to_vec()),
+            _ => Err(Error::NoTrainers),
+        }
+    }
+
+    /// How many bytes each trainer has.
+    fn sizes(&self, what: &str, own: usize) -> Result<Vec<usize>> {
+        let own = Tensor::full([1], own as i64);
+        let Exchanged::All(all) = self.exchange(Collective::AllGather, what, own)? else {
+            return Err(Error::NoTrainers);
+        };
+        let size = |tensor: &Tensor| usize::try_from(*tensor.data::<i64>().ok()?.first()?).ok();
+        Ok(all.iter().map(|value| value.tensor().and_then(size).unwrap_or(0)).collect())
+    }
+
     /// Makes sure, once, that all trainers run the same program.
     pub(super) fn agree(&self, sum: u64) -> Result<()> {
         if self.agreed.lock().even_if_poisoned().contains(&sum) {
             return Ok(());
         }
-        let terms =
-            Terms { collective: Collective::AllGather, var: "program".to_string(), ring: -1 };
         let own = Tensor::full([1], sum as i64);
-        let number = self.mesh.begin(&terms, Value::Tensor(own));
-        let Exchanged::All(sums) = self.mesh.wait(number)? else { return Ok(()) };
+        let sums = self.exchange(Collective::AllGather, "program", own)?;
+        let Exchanged::All(sums) = sums else { return Ok(()) };
         let me = self.members.rank as u32;
         for (other, value) in (0u32..).zip(&sums) {
             let theirs =

@@ -1,10 +1,14 @@
 //! A trainer's side of a job without servers: what `c_allreduce_sum` and its like do.
 
 mod joined;
+mod kept;
+mod recovery;
 mod session;
 mod sum;
 mod trainers;
 
 pub(super) use joined::Joined;
+pub(crate) use recovery::Meeting;
 pub(crate) use session::Exchanging;
 pub(crate) use sum::program_sum;
+pub(super) use trainers::Met;

@@ -2,7 +2,7 @@
 
 use program::Result;
 use program::trainers::{Asked, Collective, Expected, ReduceOp, TrainerGroup, Trainers};
-use ps::collective::{Collective as Wire, Exchanged, ReduceOp as WireReduceOp, Terms};
+use ps::collective::{Exchanged, Terms};
 use tensor::{Tensor, Value};
 
 use super::joined::Joined;
@@ -49,7 +49,7 @@ impl<'a> Exchanging<'a> {
         value.unshare();
         let by_rows = matches!(value, Value::Rows(_))
             && matches!(asked.collective, Collective::AllReduce(ReduceOp::Sum));
-        let collective = if by_rows { Wire::AllGather } else { wire(asked.collective) };
+        let collective = if by_rows { Collective::AllGather } else { asked.collective };
         let terms = Terms { collective, var: asked.var.clone(), ring: asked.ring };
         if let Err(why) = joined.mesh.check(collective, value) {
             return Err(host(Error::NotExchanged { var: asked.var.clone(), why }));
@@ -107,24 +107,6 @@ fn together(pending: &Pending, all: Vec<Value>) -> Result<Value> {
         at += bytes.len();
     }
     Ok(Value::Tensor(out))
-}
-
-fn wire(collective: Collective) -> Wire {
-    match collective {
-        Collective::AllReduce(reduction) => Wire::AllReduce(wire_reduction(reduction)),
-        Collective::Broadcast { root } => Wire::Broadcast { root },
-        Collective::AllGather => Wire::AllGather,
-        Collective::ReduceScatter(reduction) => Wire::ReduceScatter(wire_reduction(reduction)),
-    }
-}
-
-fn wire_reduction(reduction: ReduceOp) -> WireReduceOp {
-    match reduction {
-        ReduceOp::Sum => WireReduceOp::Sum,
-        ReduceOp::Product => WireReduceOp::Product,
-        ReduceOp::Max => WireReduceOp::Max,
-        ReduceOp::Min => WireReduceOp::Min,
-    }
 }
 
 impl Trainers for Exchanging<'_> {

@@ -8,13 +8,21 @@ use ps::tcp::{MeshSettings, Stops};
 use tensor::EvenIfPoisoned;
 
 use super::Joined;
+use super::recovery::Keeping;
 use crate::error::{Error, Result};
 use crate::remote::Cluster;
+
+/// The trainers that were met, and what they keep of each other.
+#[derive(Debug, Default)]
+pub(in crate::remote) struct Met {
+    pub(super) joined: Option<Joined>,
+    pub(super) keeping: Option<Keeping>,
+}
 
 impl Cluster {
     /// The trainers that were met, if any were.
     pub(super) fn trainers(&self) -> Option<Joined> {
-        self.0.trainers.lock().even_if_poisoned().clone()
+        self.0.trainers.lock().even_if_poisoned().joined.clone()
     }
 
     /// How many trainers there are, where there are no servers; none if nobody was met.
@@ -28,18 +36,19 @@ impl Cluster {
             return Ok(());
         }
         self.leave_trainers();
-        let settings = {
-            let state = self.state();
-            let (halt, stops) = (self.0.halt.clone(), state.stops.clone());
-            let ends = self.ends_soon();
-            let stops: Stops = Arc::new(move || halt.load(Ordering::Relaxed) || stops() || ends());
-            let (log, access) = (state.log.clone(), state.access.clone());
-            MeshSettings { patience: state.patience, stops, log, access }
-        };
         // Nothing is locked meanwhile: it may take long.
-        let joined = Joined::new(members, sum, settings)?;
-        *self.0.trainers.lock().even_if_poisoned() = Some(joined);
+        let joined = Joined::new(members, sum, self.mesh_settings())?;
+        self.0.trainers.lock().even_if_poisoned().joined = Some(joined);
         Ok(())
+    }
+
+    pub(super) fn mesh_settings(&self) -> MeshSettings {
+        let state = self.state();
+        let (halt, stops) = (self.0.halt.clone(), state.stops.clone());
+        let ends = self.ends_soon();
+        let stops: Stops = Arc::new(move || halt.load(Ordering::Relaxed) || stops() || ends());
+        let (log, access) = (state.log.clone(), state.access.clone());
+        MeshSettings { patience: state.patience, stops, log, access }
     }
 
     /// An error unless the trainers that were met are these.
@@ -49,7 +58,7 @@ impl Cluster {
 
     /// Says good-bye to the trainers that were met: this one has ended its part.
     pub fn leave_trainers(&self) {
-        let joined = self.0.trainers.lock().even_if_poisoned().take();
+        let joined = self.0.trainers.lock().even_if_poisoned().joined.take();
         if let Some(joined) = joined {
             joined.leave();
         }

@@ -2,6 +2,7 @@
 
 import logging
 
+from ..... import _core
 from .....distributed.fs_wrapper import LocalFS
 from ....compiler import BuildStrategy, CompiledProgram, ExecutionStrategy
 from ....executor import Executor
@@ -137,10 +138,15 @@ class Collective(Fleet):
         """Saves parameters, the state of optimizers and the number of the pass."""
         points = CheckPoints(path, fs, local_cache_path)
         program = main_program or self._transpiled_program
-        with points.saving(train_status) as (folder, name):
-            _save_persistables(executor, folder, program, filename=name)
-        if not remain_all_checkpoint:
-            points.clean(1)
+
+        def save():
+            with points.saving(train_status) as (folder, name):
+                _save_persistables(executor, folder, program, filename=name)
+            if not remain_all_checkpoint:
+                points.clean(1)
+            return []
+
+        _core.once_in_job("checkpoint {} in {}".format(train_status._epoch_no, path), save)
 
     def load_check_point(
         self,
@@ -154,14 +160,21 @@ class Collective(Fleet):
     ):
         """Loads what was saved last, and says which pass it was; None if there is nothing."""
         points = CheckPoints(path, fs, local_cache_path)
-        found = points.last(trainer_id)
-        assert found or ignore_empty, "Can't find checkpoint"
-        if found is None:
+        found = []
+
+        def choose():
+            found.extend(points.last(trainer_id) or ())
+            return [str(found[2]._epoch_no)] if found else []
+
+        epoch = _core.once_in_job("the last checkpoint in {}".format(path), choose)
+        assert epoch or ignore_empty, "Can't find checkpoint"
+        if not epoch:
             return None
-        folder, name, status = found
-        program = main_program or self._transpiled_program
-        _load_persistables(executor, folder, program, filename=name)
-        return status
+        # A script that was started again in a running job has its variables from there.
+        if found:
+            program = main_program or self._transpiled_program
+            _load_persistables(executor, found[0], program, filename=found[1])
+        return TrainStatus(int(epoch[0]))
 
     def clean_redundant_check_points(self, root_path, fs=LocalFS(), checkpoint_num=1):
         """Keeps only the last ones."""
