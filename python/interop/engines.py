@@ -45,7 +45,8 @@ def environment(**more):
     own["PATH"] = os.pathsep.join([os.path.dirname(sys.executable), own["PATH"], "/usr/sbin"])
     own.pop("PYTHONUNBUFFERED", None)  # What a rank prints comes at once.
     own.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-    own.update(OMPI_MCA_rmaps_base_oversubscribe="1", **more)
+    # Machines have names of their own, also if there is one: the job needs a secret.
+    own.update(OMPI_MCA_rmaps_base_oversubscribe="1", PADDLEWHEEL_SECRET="the secret of this job", **more)
     return own
 
 

@@ -123,6 +123,12 @@ pub(crate) const N_THREADS: &[&str] = &["CPU_NUM"];
 /// How often a launcher has started this process again; ours.
 pub(crate) const RESTARTS: &[&str] = &["PADDLE_RESTARTS"];
 
+/// The file with the secret of the job; ours.
+pub(crate) const SECRET_FILE: &[&str] = &["PADDLEWHEEL_SECRET_FILE"];
+/// The secret itself; ours.
+pub(crate) const SECRET: &[&str] = &["PADDLEWHEEL_SECRET"];
+/// Whether other machines are spoken to without a secret; ours.
+pub(crate) const INSECURE: &[&str] = &["PADDLEWHEEL_INSECURE"];
 /// The port at which this process answers HTTP, for who watches the job; ours.
 pub(crate) const METRICS_PORT: &[&str] = &["PADDLEWHEEL_METRICS_PORT"];
 /// The address of that; this machine only without it.

@@ -93,6 +93,7 @@ const DEFAULTS: &[(&str, FlagValue)] = &[
     ("rpc_retry_bind_port", FlagValue::Count(3)),
     ("rpc_retry_times", FlagValue::Count(3)),
     ("rpc_send_thread_num", FlagValue::Count(12)),
+    ("save_root", FlagValue::Text(String::new())),
     ("snapshot_dir", FlagValue::Text(String::new())),
     ("snapshot_secs", FlagValue::Float(1.0)),
     ("standby", FlagValue::Bool(false)),
@@ -260,6 +261,21 @@ impl Flags {
         self.path("resume")
     }
 
+    /// The folders below which a server writes what trainers save (`save_root`, with `:` between them):
+    /// without the flag, its working directory, the folder of snapshots and the one for temporary files.
+    pub fn save_roots(&self) -> Vec<PathBuf> {
+        match self.path("save_root") {
+            Some(roots) => std::env::split_paths(&roots).collect(),
+            None => {
+                let own = std::env::current_dir().ok();
+                own.into_iter()
+                    .chain(self.snapshot_dir())
+                    .chain([env::temporary_folder()])
+                    .collect()
+            }
+        }
+    }
+
     fn path(&self, name: &str) -> Option<PathBuf> {
         match self.get(name) {
             Ok(FlagValue::Text(text)) if !text.is_empty() => Some(text.into()),
@@ -303,6 +319,7 @@ impl Flags {
         serving.check_finite = self.check_nan_inf();
         serving.bind_attempts = u32::try_from(self.rpc_retry_bind_port()).unwrap_or(u32::MAX);
         serving.go_on = self.tolerate_lost_trainers();
+        serving.save_roots = self.save_roots();
         if self.given("worker_update_interval_secs").is_some() {
             serving.lease_ms = millis(self.worker_update_interval().max(LEASE_MIN));
         }

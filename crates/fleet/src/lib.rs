@@ -3,6 +3,7 @@
 //! **Invariant:** the only crate that reads environment variables and starts processes. Functions
 //! that read variables take them as a function, so that a test needs no environment.
 
+pub mod access;
 pub mod bug;
 pub mod engine;
 pub mod env;

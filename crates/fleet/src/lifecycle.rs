@@ -16,6 +16,7 @@ use train::serve::Serving;
 use train::transpile::{self, Dispatch, Job, Transpiled};
 use train::{Cluster, Executor, Feed, Scope};
 
+use crate::access;
 use crate::error::{Error, Result};
 use crate::flags::Flags;
 use crate::lines;
@@ -158,6 +159,7 @@ impl Fleet {
     ) -> Result<Vec<String>> {
         let (job, config) = (self.job(), &strategy.program);
         config.check()?;
+        self.cluster.set_access(access::current()?);
         let origin = main.clone();
         let (split, server) = match self.role.endpoint() {
             None => (transpile::transpile(main, startup, config, &job, dispatch)?, None),
@@ -259,7 +261,8 @@ impl Fleet {
         let split = self.split.as_ref().ok_or(Error::NotMinimized("main_program"))?;
         self.need(RoleKind::Server, "run_server")?;
         let programs = split.server.as_ref().ok_or(Error::NotMinimized("main_program"))?;
-        let serving = Serving { keeping: self.flags.keeping()?, ..self.serving.clone() };
+        let (keeping, access) = (self.flags.keeping()?, access::current()?);
+        let serving = Serving { keeping, access, ..self.serving.clone() };
         serve(&programs.main, scope, &serving)
     }
 

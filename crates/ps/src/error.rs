@@ -6,6 +6,7 @@ use crate::endpoint::Endpoint;
 use crate::failure::Failure;
 use crate::recovery::{NoCommonCut, TermState};
 use crate::refusal::Refusal;
+use crate::unproved::{SECRET_BYTES_MIN, Unproved};
 
 /// What can go wrong between trainers and servers.
 #[derive(thiserror::Error)]
@@ -40,6 +41,37 @@ pub enum Error {
         endpoint: Endpoint,
         /// Why not.
         source: std::io::Error,
+    },
+
+    /// A secret that could be guessed.
+    #[error(
+        "the secret of the job has {n_bytes} bytes, at least {} are needed: `openssl rand -hex 32` makes one",
+        SECRET_BYTES_MIN
+    )]
+    ShortSecret {
+        /// What it has.
+        n_bytes: usize,
+    },
+
+    /// Others than processes of this machine could connect, or would be connected to, and the job
+    /// has no secret.
+    #[error(
+        "{endpoint} is not of this machine alone, and the job has no secret: give all its processes the same \
+         file with PADDLEWHEEL_SECRET_FILE (or --secret_file), which `openssl rand -hex 32` makes; in a network \
+         that nobody else reaches, PADDLEWHEEL_INSECURE=1 (or --insecure) goes without"
+    )]
+    NoSecret {
+        /// What is not of this machine alone.
+        endpoint: Endpoint,
+    },
+
+    /// A process does not prove that it belongs to the job.
+    #[error("{endpoint} does not belong to this job: {}", unproved_words(.why))]
+    Unproved {
+        /// Where it is.
+        endpoint: Endpoint,
+        /// What is wrong with its proof.
+        why: Unproved,
     },
 
     /// A server that answered before, or never did, is gone.
@@ -145,6 +177,17 @@ pub enum Error {
         /// Why.
         refusal: Refusal,
     },
+}
+
+fn unproved_words(why: &Unproved) -> String {
+    match why {
+        Unproved::Secret => {
+            "its secret is another one, or only one of the two has one; give all processes of \
+                             a job the same PADDLEWHEEL_SECRET_FILE"
+                .to_string()
+        }
+        why => why.to_string(),
+    }
 }
 
 /// Reads like `Display`: a `main` that returns it prints a sentence.

@@ -1,5 +1,6 @@
 //! The parameter server: knows tables and keys, never a program.
 
+pub mod access;
 mod chunks;
 pub mod codec;
 pub mod collective;
@@ -20,7 +21,9 @@ pub mod server;
 pub mod shm;
 pub mod table;
 pub mod tcp;
+mod unproved;
 
+pub use access::{Access, Secret};
 pub use chunks::Chunks;
 pub use endpoint::Endpoint;
 pub use error::{Error, Missing, Result};

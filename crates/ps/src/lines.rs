@@ -4,11 +4,18 @@
 //! people search their logs for them, so words and form are kept and tested. Where Fluid names a file
 //! of its C++, the part of ours that speaks is named: there is no such file here. Times are UTC.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::io::Write;
+use std::sync::Mutex;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use tensor::EvenIfPoisoned;
+
 use crate::endpoint::Endpoint;
+
+/// Lines that are remembered in order to write them once.
+const SAID_MAX: usize = 256;
 
 /// Says that a server found its job over when it started; launchers look for it.
 pub const JOB_OVER: &str = "the job is over: all trainers were through";
@@ -65,6 +72,15 @@ impl Line {
     pub fn stamped(&self, now: SystemTime, thread: u32) -> String {
         let Self { severity, site, text } = self;
         format!("{}{} {thread:>5} {site}] {text}", severity.letter(), Stamp(now))
+    }
+
+    /// Writes the line like [`Line::say`], unless this process has written it before.
+    pub fn say_once(&self) {
+        static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+        let mut said = SAID.lock().even_if_poisoned();
+        if said.len() < SAID_MAX && said.insert(self.text.clone()) {
+            self.say();
+        }
     }
 
     /// Writes the line to stderr in one piece. A closed stderr is ignored.
@@ -196,6 +212,30 @@ pub fn trainers_late(names: &str, what: &str, waited: Duration) -> Line {
 /// The sender in the background has stopped.
 pub fn communicator_stopped() -> Line {
     Line::info("communicator", "Communicator stop done")
+}
+
+/// A process of another user has the name by which processes of this machine find a server.
+pub fn name_of_another_user(endpoint: &Endpoint, user: u32) -> Line {
+    let text = format!(
+        "the local name of {endpoint} is taken by a process of another user ({user}); it is reached over TCP"
+    );
+    Line::warning("network", text)
+}
+
+/// Other machines are spoken to without a secret.
+pub fn insecure(endpoint: &Endpoint) -> Line {
+    let text = format!(
+        "INSECURE: the job has no secret; whoever reaches {endpoint} can read and change what is trained"
+    );
+    Line::warning("network", text)
+}
+
+/// Another process has the name by which processes of this machine would find this one.
+pub fn name_taken(endpoint: &Endpoint) -> Line {
+    let text = format!(
+        "the local name of {endpoint} is taken by another process; processes of this machine come over TCP"
+    );
+    Line::warning("network", text)
 }
 
 #[cfg(test)]

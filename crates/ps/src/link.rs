@@ -173,6 +173,11 @@ impl Link {
         self.greet(now);
     }
 
+    /// No connection was made, because one of the two sides does not let the other in.
+    pub fn turned_away(&mut self, refusal: Refusal) {
+        self.broken.get_or_insert(Broken::Refused(refusal));
+    }
+
     /// The connection broke.
     pub fn closed(&mut self) {
         self.is_up = false;

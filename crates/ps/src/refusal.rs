@@ -16,6 +16,12 @@ pub enum Refusal {
         theirs: u32,
     },
 
+    /// The two ends do not know the same secret.
+    #[error(
+        "secret: it is another one here, or only one of the two sides has one; give all processes of a job the same PADDLEWHEEL_SECRET_FILE"
+    )]
+    Secret,
+
     /// The trainer belongs to another job.
     #[error(
         "this trainer belongs to another job ({theirs}, not {ours}): do all processes run the same script with the same servers and number of trainers?"
@@ -180,6 +186,17 @@ pub enum Refusal {
         "this server is at {0}: it went back, or was started again, and its trainers go back with it"
     )]
     OtherTerm(TermState),
+
+    /// A folder that this server does not write to.
+    #[error(
+        "this server does not save to `{dir}`: it writes below {roots} only; start it with --save_root (FLAGS_save_root) for other folders"
+    )]
+    Elsewhere {
+        /// What was asked for.
+        dir: String,
+        /// Where it writes.
+        roots: String,
+    },
 
     /// A cut that the term did not begin from.
     #[error("cut {cut} cannot be recalled: this term began from cut {base}")]

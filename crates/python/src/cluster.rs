@@ -21,6 +21,7 @@ pub(crate) fn cluster() -> PyResult<&'static Cluster> {
     }
     let flags = fleet::flags::current().map_err(from_fleet)?;
     let cluster = Cluster::new(flags.patience(), usual_log());
+    cluster.set_access(fleet::access::current().map_err(from_fleet)?);
     cluster.set_redo_bytes(flags.recovery_memory());
     if flags.lets_trainers_back() {
         cluster.keep_each_other(flags.snapshot_every().map_err(from_fleet)?);

@@ -51,7 +51,8 @@ impl Runner {
     fn serve(py: Python<'_>, program: &Program, scope: &Scope) -> PyResult<()> {
         let flags = fleet::flags::current().map_err(from_fleet)?;
         let keeping = flags.keeping().map_err(from_fleet)?;
-        let mut serving = Serving { keeping, ..Serving::default() };
+        let access = fleet::access::current().map_err(from_fleet)?;
+        let mut serving = Serving { keeping, access, ..Serving::default() };
         flags.configure(&mut serving);
         let served = py.detach(|| lifecycle::serve(program, scope, &serving));
         match served.map_err(from_fleet)? {

@@ -160,3 +160,19 @@ fn every_row_of_the_checklist_is_proven_or_open() {
     let said = format!("**{n_proven} of 90 rows are proven.**");
     assert!(text.contains(&said), "docs/checklist.md does not say: {said}");
 }
+
+#[test]
+fn every_threat_has_a_test() {
+    let text = read("docs/security.md");
+    let is_row = |line: &&str| line.starts_with("| ") && line.as_bytes()[2].is_ascii_digit();
+    let rows: Vec<&str> = text.lines().filter(is_row).collect();
+    assert!(rows.len() >= 15, "{} rows", rows.len());
+    for row in rows {
+        let column = row.trim_end_matches(" |").rsplit(" | ").next().unwrap_or_default();
+        let proofs = proofs(column);
+        assert!(!proofs.is_empty(), "{row}");
+        for (name, path) in proofs {
+            assert!(read(path).contains(&format!("fn {name}(")), "{path} has no test {name}");
+        }
+    }
+}

@@ -548,3 +548,41 @@ fn a_full_disk_is_an_error_at_the_start() {
     assert_eq!(job.cluster.wait("launcher", LIMIT).code(), Some(1), "{}", job.said());
     assert!(job.said().contains("error: there is no space for snapshots in "), "{}", job.said());
 }
+
+/// All processes of a job know one secret, which nobody else sees.
+#[test]
+fn processes_share_a_secret_that_nobody_sees() {
+    let mut job = Job::new(
+        "echo $PADDLEWHEEL_SECRET > secret.$$; tr '\\0' ' ' < /proc/$$/cmdline; echo done",
+    );
+    assert_eq!(job.run("--worker_num 2 --server_num 1"), 0, "{}", job.said());
+    let entries = fs::read_dir(job.cluster.folder()).unwrap().map(|entry| entry.unwrap());
+    let notes = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("secret."));
+    let secrets: Vec<String> =
+        notes.map(|entry| fs::read_to_string(entry.path()).unwrap()).collect();
+    let secret = secrets[0].trim();
+    assert_eq!((secrets.len(), secret.len()), (3, 64), "{secrets:?}");
+    assert!(secrets.iter().all(|other| other.trim() == secret), "{secrets:?}");
+    let logs = ["serverlog.0", "workerlog.0", "workerlog.1"].map(|name| job.log(name));
+    for text in logs.into_iter().chain([job.said()]) {
+        assert!(text.contains("done") || text == job.said(), "{text}");
+        assert!(!text.contains(secret), "{text}");
+    }
+}
+
+#[test]
+fn a_job_on_several_machines_needs_a_secret() {
+    let wide = "--cluster_node_ips 127.0.0.1,192.0.2.2 --node_ip 127.0.0.1 --start_port 6190";
+    let mut job = Job::new("true");
+    assert_eq!(job.run(wide), 1);
+    let said = job.said();
+    assert!(said.contains("--secret_file") && said.contains("--insecure"), "{said}");
+    let missing = format!("--secret_file /no/such/file {wide}");
+    let mut job = Job::new("true");
+    assert_eq!(job.run(&missing), 1);
+    assert!(job.said().contains("/no/such/file"), "{}", job.said());
+    let mut job = Job::new("echo short > secret; true");
+    fs::write(job.cluster.folder().join("secret"), "short").unwrap();
+    assert_eq!(job.run("--secret_file secret"), 1);
+    assert!(job.said().contains("at least 16"), "{}", job.said());
+}

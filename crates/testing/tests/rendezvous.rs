@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ps::rendezvous::{Place, Report, Side};
 use ps::tcp::{Rendezvous, find_others};
-use ps::{Endpoint, Error};
+use ps::{Access, Endpoint, Error};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -29,7 +29,7 @@ fn meeting(master: &Endpoint, side: Side, rank: Option<u32>, n: u32) -> Rendezvo
         endpoint: Endpoint { host: String::new(), port },
         is_fixed: false,
     };
-    Rendezvous { master: master.clone(), report, limit: LONG }
+    Rendezvous { master: master.clone(), report, limit: LONG, access: Access::default() }
 }
 
 fn all(meetings: Vec<Rendezvous>) -> Vec<ps::Result<Place>> {

@@ -7,13 +7,14 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use ps::access::proof::Door;
 use ps::frame::{self, FRAME_BYTES_MAX, Frame};
 use ps::message::{
     Barrier, Complete, Grad, Hello, LookUp, Ping, Pull, Push, Reply, Request, VERSION, VarInfo,
 };
 use ps::server::{Apply, End, Server, ServerConfig};
-use ps::tcp::{Client, ClientGroup, Listener, LostTrainer, Patience, Stop};
-use ps::{Endpoint, Error, Refusal, VarId};
+use ps::tcp::{Client, ClientGroup, Listener, LostTrainer, Patience, Stop, enter};
+use ps::{Access, Endpoint, Error, Refusal, VarId};
 use tensor::{Rows, Tensor, Value};
 use testing::sim::{Book, GRAD, Ledger, SHARED_VAR, TABLE, grad, vars};
 
@@ -55,6 +56,7 @@ impl Served {
     fn raw(&self) -> TcpStream {
         let stream = TcpStream::connect((self.endpoint.host.as_str(), self.endpoint.port)).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        enter(&stream, &Access::default(), Door::Server).unwrap();
         stream
     }
 }

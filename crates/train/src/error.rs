@@ -263,6 +263,11 @@ pub enum Error {
     #[error("Unsupported program version: {version} ({})", path.display())]
     ProgramVersion { path: PathBuf, version: i64 },
 
+    #[error(
+        "{} is no model that can be loaded: op {index} of block {block} is `{op}`, which reads or writes files; a model that only computes needs none", path.display()
+    )]
+    FileOp { path: PathBuf, op: String, block: usize, index: usize },
+
     #[error("`{}` names no file; give directory/name", path.display())]
     NoFileName { path: PathBuf },
 

@@ -80,7 +80,8 @@ class Job(kills.Job):
             self.launchers[machine] = subprocess.Popen(
                 command,
                 cwd=self.folder,
-                env=kills.environment(),
+                # Launchers do not know each other: the job is given its secret.
+                env={**kills.environment(), "PADDLEWHEEL_SECRET": "the secret of this job"},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -37,8 +37,8 @@ pub(super) fn identity(vars: EnvVars<'_>, members: JobMembers) -> Result<Option<
         },
         is_fixed: given.is_some(),
     };
-    let limit = std::time::Duration::ZERO;
-    Ok(Some(Identity::Asks(Box::new(Rendezvous { master, report, limit }))))
+    let (limit, access) = (std::time::Duration::ZERO, ps::Access::default());
+    Ok(Some(Identity::Asks(Box::new(Rendezvous { master, report, limit, access }))))
 }
 
 /// How many processes there are.

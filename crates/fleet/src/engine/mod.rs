@@ -16,6 +16,7 @@ use std::time::Duration;
 use ps::rendezvous::{Place, Side};
 use ps::tcp::{self, Rendezvous};
 
+use crate::access;
 use crate::env::{self, EnvVars};
 use crate::error::{Error, Result};
 use crate::lines;
@@ -76,7 +77,7 @@ pub fn mpi_identity(var: &dyn Fn(&str) -> Option<String>) -> Result<Identity> {
 pub fn role_of(identity: Identity, limit: Duration, watch: &mut Watch<'_>) -> Result<Role> {
     let meeting = match identity {
         Identity::Known(role) => return Ok(role),
-        Identity::Asks(meeting) => Rendezvous { limit, ..*meeting },
+        Identity::Asks(meeting) => Rendezvous { limit, access: access::current()?, ..*meeting },
     };
     let Watch { on_line, stops } = watch;
     let mut last = String::new();

@@ -307,6 +307,7 @@ impl Starter<'_> {
         let mut command = Command::new(&program);
         command.args(&arguments).stdin(Stdio::null());
         set_variables(&mut command, process, self.host);
+        command.envs(self.job.shared.iter());
         if self.job.policy.has_snapshots {
             command.env(RESTARTS[0], n_restarts.to_string());
         }

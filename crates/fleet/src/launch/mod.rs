@@ -16,6 +16,7 @@ mod ports;
 mod recover;
 mod restarts;
 mod scale;
+mod secret;
 mod snapshots;
 mod supervisor;
 mod watching;
@@ -56,6 +57,7 @@ fn run_ps(
     let flags = Flags::from_environment(&crate::env::process)?;
     let mut job = plan::ps(options.clone())?;
     job.lines.extend(line);
+    job.shared = secret::prepare(&job, &options.safety, &crate::env::process)?;
     job.tolerates_lost_trainers = flags.tolerate_lost_trainers();
     let snapshots = recover::prepare(&mut job, &options, &flags)?;
     if let Some(folder) = &job.snapshots {
@@ -109,8 +111,10 @@ pub fn launch(arguments: &[String], host: &Host, console: &mut Console) -> i32 {
             let logs = options.log_dir.as_deref();
             let logs = logs.map(|folder| Logs::take(folder, options.node.as_deref()));
             options.log_dir = logs.as_ref().map(|logs| logs.folder.clone());
+            let safety = options.safety.clone();
             let watch = options.watch.clone();
             let mut job = plan::collective(options, &crate::env::process)?;
+            job.shared = secret::prepare(&job, &safety, &crate::env::process)?;
             job.lines.extend(logs.as_ref().and_then(|logs| logs.line.clone()));
             let folder = logs.as_ref().map(|logs| logs.folder.as_path());
             let watched = JobWatch::start(&mut job, &watch, folder, console);

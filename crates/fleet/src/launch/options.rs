@@ -29,6 +29,10 @@ usage: launch_ps [options] script [arguments]
                           snapshots, otherwise 0: the job ends)
   --grace_secs S          how long processes may take to end after SIGTERM (30 with snapshots,
                           otherwise 3)
+  --secret_file FILE      the secret of the job, for all its machines (made for the job if it runs on one)
+  --insecure              speak to other machines without a secret
+  --save_root DIRS        folders below which servers save, DIR:DIR (the working directory, DIR of
+                          snapshots, the one for temporary files)
   --web [HOST:PORT]       show the job on a page (127.0.0.1:8790, or another port if that is taken)
   --tensorboard DIR       write numbers for TensorBoard there
   --metrics BOOL          let processes say what they do, each at a port of its own (True)
@@ -49,6 +53,8 @@ usage: launch [options] script [arguments]
                           others wait for it, and the job goes on as if nothing had happened
   --use_paddlecloud       machines from PADDLE_TRAINERS, this one from POD_IP
   --print_config BOOL     say what is started (True)
+  --secret_file FILE      the secret of the job, for all its machines (made for the job if it runs on one)
+  --insecure              speak to other machines without a secret
   --web [HOST:PORT], --tensorboard DIR, --metrics BOOL, --metrics_host HOST
                           as for launch_ps; without one of the first two, --metrics is False
 The script is a Python script (.py) or any executable.";
@@ -110,6 +116,8 @@ pub struct PsOptions {
     pub is_verbose: bool,
     /// What happens when a process dies.
     pub recovery: RecoveryOptions,
+    /// Who may take part.
+    pub safety: SafetyOptions,
     /// Who may see what the job does.
     pub watch: WatchOptions,
     /// What to start.
@@ -129,6 +137,17 @@ pub struct RecoveryOptions {
     pub resume: Option<PathBuf>,
     /// How long processes may take to end when they are asked to.
     pub grace: Option<Duration>,
+}
+
+/// Who may take part in a job, and where its servers write.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SafetyOptions {
+    /// The file with the secret.
+    pub secret_file: Option<PathBuf>,
+    /// Other machines are spoken to without a secret.
+    pub insecure: bool,
+    /// The folders below which servers save.
+    pub save_root: Option<String>,
 }
 
 /// Who may see what a job does.
@@ -176,6 +195,8 @@ pub struct CollectiveOptions {
     pub is_cloud: bool,
     /// Say what is started.
     pub is_verbose: bool,
+    /// Who may take part.
+    pub safety: SafetyOptions,
     /// Who may see what the job does.
     pub watch: WatchOptions,
     /// What to start.
@@ -234,11 +255,15 @@ pub fn ps(arguments: &[String]) -> Result<Option<PsOptions>> {
         "--resume",
         "--max_restarts",
         "--grace_secs",
+        "--secret_file",
+        "--save_root",
         "--tensorboard",
         "--metrics",
         "--metrics_host",
     ];
-    let Some(given) = Given::read(arguments, &names, &[WEB])? else { return Ok(None) };
+    let Some(given) = Given::read(arguments, &names, &["--insecure", WEB])? else {
+        return Ok(None);
+    };
     let endpoints = given.items("--endpoints");
     let endpoints: ps::Result<Vec<Endpoint>> = endpoints.iter().map(|text| text.parse()).collect();
     Ok(Some(PsOptions {
@@ -257,6 +282,7 @@ pub fn ps(arguments: &[String]) -> Result<Option<PsOptions>> {
             resume: given.value("--resume").map(PathBuf::from),
             grace: given.seconds("--grace_secs", FROM_ZERO)?,
         },
+        safety: given.safety(),
         watch: given.watch(true)?,
         script: given.script,
     }))
@@ -274,11 +300,13 @@ pub fn collective(arguments: &[String]) -> Result<Option<CollectiveOptions>> {
         "--log_level",
         "--max_restarts",
         "--print_config",
+        "--secret_file",
         "--tensorboard",
         "--metrics",
         "--metrics_host",
     ];
-    let Some(given) = Given::read(arguments, &names, &["--use_paddlecloud", WEB])? else {
+    let switches = ["--use_paddlecloud", "--insecure", WEB];
+    let Some(given) = Given::read(arguments, &names, &switches)? else {
         return Ok(None);
     };
     let gpus = given.items("--selected_gpus");
@@ -293,6 +321,7 @@ pub fn collective(arguments: &[String]) -> Result<Option<CollectiveOptions>> {
         max_restarts: given.number("--max_restarts")?.unwrap_or(0),
         is_cloud: given.value("--use_paddlecloud").is_some(),
         is_verbose: given.is_true("--print_config")?,
+        safety: given.safety(),
         watch: given.watch(false)?,
         script: given.script,
     }))
@@ -374,8 +403,16 @@ impl Given {
     /// What was given last; an empty value is none, as for Fluid's `--endpoints ""`.
     pub(crate) fn value(&self, name: &str) -> Option<&str> {
         let found = self.values.iter().rev().find(|(known, _)| *known == name);
-        let is_switch = name == "--use_paddlecloud" || name == WEB;
+        let is_switch = ["--use_paddlecloud", "--insecure", WEB].contains(&name);
         found.map(|(_, value)| value.as_str()).filter(|value| is_switch || !value.is_empty())
+    }
+
+    fn safety(&self) -> SafetyOptions {
+        SafetyOptions {
+            secret_file: self.value("--secret_file").map(PathBuf::from),
+            insecure: self.value("--insecure").is_some(),
+            save_root: self.value("--save_root").map(str::to_string),
+        }
     }
 
     fn items(&self, name: &str) -> Vec<String> {

@@ -8,6 +8,7 @@ use watch::job::Board;
 use super::options::{CollectiveOptions, PsOptions, ScriptCommand};
 use super::ports::{METRICS_START, Ports, START};
 use super::restarts::Policy;
+use super::secret::SecretVars;
 use crate::env::{EnvVars, LAST_STATE, METRICS_PORT, PROXIES};
 use crate::error::{Result, Usage};
 use crate::role::RoleKind;
@@ -68,6 +69,8 @@ pub(crate) struct Job {
     pub(crate) server_nodes: Vec<String>,
     /// Why it cannot get another number of servers while it runs, if so.
     pub(crate) fixed_size: Option<&'static str>,
+    /// What all processes are told about who may take part.
+    pub(crate) shared: SecretVars,
     /// Where it is written how processes are, if anybody watches.
     pub(crate) board: Option<Board>,
     /// What is told at the start.
@@ -189,6 +192,7 @@ pub(crate) fn ps(options: PsOptions) -> Result<Job> {
             .filter(|host| !is_whole && host != nodes.own())
             .collect(),
         fixed_size,
+        shared: SecretVars::default(),
         board: None,
         lines,
         _ports: ports,
@@ -395,6 +399,7 @@ pub(crate) fn collective(
         snapshots: None,
         server_nodes: Vec::new(),
         fixed_size: Some("it has no servers"),
+        shared: SecretVars::default(),
         board: None,
         lines,
         _ports: ports,

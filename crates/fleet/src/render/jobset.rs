@@ -3,7 +3,7 @@
 //! The pods of a Job have no disks of their own, so servers share one.
 
 use super::options::Options;
-use super::yaml::{claim, container, indented, probes, server_variables, variables};
+use super::yaml::{claim, container, indented, probes, secret_line, server_variables, variables};
 
 pub(super) fn render(options: &Options) -> String {
     let name = &options.name;
@@ -40,7 +40,7 @@ pub(super) fn render(options: &Options) -> String {
         indented("- name: trainer", 2) + &indented(&depends, 4),
         indented(&without_name(&trainer), 4),
     );
-    [disk, set].join("---\n")
+    secret_line(options) + &[disk, set].join("---\n")
 }
 
 /// One job of the set: `replicas` jobs of `n` pods.

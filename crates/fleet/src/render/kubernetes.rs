@@ -1,12 +1,13 @@
 //! A StatefulSet for servers, an indexed Job for trainers, a headless Service for their names.
 
 use super::options::Options;
-use super::yaml::{claim, container, indented, probes, server_variables, variables};
+use super::yaml::{claim, container, indented, probes, secret_line, server_variables, variables};
 
 pub(super) fn render(options: &Options) -> String {
     let name = &options.name;
     let servers = super::servers(options, |at| format!("{name}-server-{at}.{name}"));
-    [service(options), stateful_set(options, &servers), job(options, &servers)].join("---\n")
+    secret_line(options)
+        + &[service(options), stateful_set(options, &servers), job(options, &servers)].join("---\n")
 }
 
 /// Pods have names before they are ready: servers and trainers look for each other while they start.

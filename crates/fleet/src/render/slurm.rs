@@ -25,7 +25,11 @@ pub(super) fn render(options: &Options) -> String {
          export FLAGS_snapshot_dir=\"$SLURM_SUBMIT_DIR/{name}-snapshots\"\n\
          export FLAGS_snapshot_secs={secs}\n\
          export PYTHONUNBUFFERED=1\n\
-         mkdir -p \"$FLAGS_snapshot_dir\"\n\n\
+         mkdir -p \"$FLAGS_snapshot_dir\"\n\
+         # Nobody takes part in the job who cannot read this file.\n\
+         export PADDLEWHEEL_SECRET_FILE=\"$SLURM_SUBMIT_DIR/{name}-secret\"\n\
+         [ -s \"$PADDLEWHEEL_SECRET_FILE\" ] || \
+         (umask 077; od -An -N32 -tx1 /dev/urandom | tr -d ' \\n' > \"$PADDLEWHEEL_SECRET_FILE\")\n\n\
          # When a task dies, Slurm ends the step. The next one goes on from the last snapshot.\n\
          for start in $(seq 0 {restarts}); do\n\
          srun --label --kill-on-bad-exit=1 paddlewheel run {command} && exit 0\n\

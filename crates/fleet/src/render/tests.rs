@@ -38,6 +38,7 @@ fn a_job_of_kubernetes() {
             "command: [\"paddlewheel\", \"run\", \"train_ctr.py\", \"--is_cloud=1\"]",
             "- {name: PADDLE_PSERVERS_IP_PORT_LIST, value: \"train-ctr-server-0.train-ctr:6174,train-ctr-server-1.train-ctr:6174\"}",
             "- {name: FLAGS_snapshot_dir, value: \"/snapshots\"}",
+            "- {name: PADDLEWHEEL_SECRET, valueFrom: {secretKeyRef: {name: train-ctr-secret, key: secret}}}",
         ],
     );
 }
@@ -69,6 +70,7 @@ fn a_script_of_slurm() {
             "#SBATCH --mem-per-cpu=2048M",
             "#SBATCH --partition=gpu-1",
             "export PADDLE_PSERVERS_NUM=2",
+            "export PADDLEWHEEL_SECRET_FILE=\"$SLURM_SUBMIT_DIR/train-secret\"",
             "srun --label --kill-on-bad-exit=1 paddlewheel run train.py --name 'a'\\''b' && exit 0",
         ],
     );

@@ -51,6 +51,10 @@ pub(super) fn variables(options: &Options, role: &str, servers: &str) -> String 
         variable("PADDLE_PSERVERS_IP_PORT_LIST", servers),
         variable("PADDLE_TRAINERS_NUM", &options.n_trainers.to_string()),
         variable("PYTHONUNBUFFERED", "1"),
+        format!(
+            "- {{name: PADDLEWHEEL_SECRET, valueFrom: {{secretKeyRef: {{name: {}-secret, key: secret}}}}}}\n",
+            options.name
+        ),
     ]
     .concat()
 }
@@ -64,6 +68,14 @@ pub(super) fn container(options: &Options, name: &str, env: &str, more: &str) ->
          requests: {{cpu: \"{cpus}\", memory: {memory}}}\n    limits: {{memory: {memory}}}\n{}",
         indented(env, 2),
         indented(more, 2),
+    )
+}
+
+/// What to do before: nobody takes part in the job who does not know its secret.
+pub(super) fn secret_line(options: &Options) -> String {
+    format!(
+        "# First: kubectl create secret generic {}-secret --from-literal=secret=\"$(openssl rand -hex 32)\"\n",
+        options.name
     )
 }
 

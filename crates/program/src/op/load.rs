@@ -3,7 +3,8 @@
 
 use tensor::{Shape, Tensor, Value};
 
-use super::{Op, Run};
+use super::{Op, Run, Traits};
+use crate::attr::Attrs;
 use crate::error::{Error, Result};
 use crate::stream::{self, Problem};
 
@@ -11,6 +12,10 @@ pub(super) struct Load;
 pub(super) struct LoadCombine;
 
 impl Op for Load {
+    fn traits(&self, _attrs: &Attrs) -> Traits {
+        Traits { uses_files: true, ..Traits::NONE }
+    }
+
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let bytes = read(run)?;
         let value = match stream::value_from_bytes(&bytes)? {
@@ -23,6 +28,10 @@ impl Op for Load {
 }
 
 impl Op for LoadCombine {
+    fn traits(&self, _attrs: &Attrs) -> Traits {
+        Traits { uses_files: true, ..Traits::NONE }
+    }
+
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let bytes = read(run)?;
         let tensors = stream::combined_from_bytes(&bytes, run.n_outputs("Out"))?;

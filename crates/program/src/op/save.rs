@@ -13,7 +13,7 @@ pub(super) struct SaveCombine;
 
 impl Op for Save {
     fn traits(&self, _attrs: &Attrs) -> Traits {
-        Traits { has_side_effect: true, ..Traits::NONE }
+        Traits { has_side_effect: true, uses_files: true, ..Traits::NONE }
     }
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
@@ -31,7 +31,7 @@ impl Op for Save {
 
 impl Op for SaveCombine {
     fn traits(&self, _attrs: &Attrs) -> Traits {
-        Traits { has_side_effect: true, ..Traits::NONE }
+        Traits { has_side_effect: true, uses_files: true, ..Traits::NONE }
     }
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {

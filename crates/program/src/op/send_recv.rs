@@ -9,7 +9,8 @@
 
 use tensor::Value;
 
-use super::{Infer, Op, Run};
+use super::{Infer, Op, Run, Traits};
+use crate::attr::Attrs;
 use crate::distributed::route::{PARAM_INIT, Route};
 use crate::error::{Error, Result};
 use crate::var::Meta;
@@ -82,6 +83,10 @@ impl Op for FetchBarrier {
 }
 
 impl Op for CheckpointNotify {
+    fn traits(&self, _attrs: &Attrs) -> Traits {
+        Traits { uses_files: true, ..Traits::NONE }
+    }
+
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         match run.route() {
             Some(Route::Save(save)) => run.remote_with("X")?.0.checkpoint_notify(save),
@@ -91,6 +96,10 @@ impl Op for CheckpointNotify {
 }
 
 impl Op for ListenAndServ {
+    fn traits(&self, _attrs: &Attrs) -> Traits {
+        Traits { uses_files: true, ..Traits::NONE }
+    }
+
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         Err(Error::ServesOnly { op: run.op().kind.clone() })
     }

@@ -24,6 +24,8 @@ pub struct Traits {
     pub knows_is_test: bool,
     /// It needs all of its input at once: a part computed alone would come out differently.
     pub needs_whole: bool,
+    /// It reads or writes files, here or on servers: nothing that a model does that is only used.
+    pub uses_files: bool,
     /// It computes with gradients alone, whatever stands in the parameter.
     pub keeps_to_gradients: bool,
 }
@@ -57,6 +59,7 @@ impl Traits {
         has_side_effect: false,
         knows_is_test: false,
         needs_whole: false,
+        uses_files: false,
         keeps_to_gradients: false,
     };
 }

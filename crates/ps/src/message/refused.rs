@@ -64,6 +64,8 @@ impl Body for Refusal {
                 out.u64(*cut);
                 out.u64(*base);
             }
+            Refusal::Secret => out.u8(22),
+            Refusal::Elsewhere { dir, roots } => texts(out, 23, &[dir, roots]),
         }
     }
 
@@ -109,6 +111,8 @@ impl Body for Refusal {
             19 => Refusal::UnknownNumber { number: input.u32()?, n_vars: input.u32()? },
             20 => Refusal::OtherTerm(TermState::decode(input)?),
             21 => Refusal::NoSuchCut { cut: input.u64()?, base: input.u64()? },
+            22 => Refusal::Secret,
+            23 => Refusal::Elsewhere { dir: input.str()?, roots: input.str()? },
             _ => return Err(Error::Malformed("an unknown refusal")),
         })
     }

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use tensor::EvenIfPoisoned;
 
+use crate::access::Access;
 use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
 use crate::refusal::Refusal;
@@ -38,11 +39,13 @@ pub struct ClientGroup {
     pub lost: LostTrainer,
     /// Memory for tensors that servers of this machine read.
     pub memory: SharedMemory,
+    /// What this process shows to servers, and asks them to show.
+    pub access: Access,
 }
 
 impl Default for ClientGroup {
     fn default() -> Self {
-        let stops: Stops = Arc::new(|| false);
-        Self { stops, lost: LostTrainer::default(), memory: SharedMemory::default() }
+        let (stops, access): (Stops, _) = (Arc::new(|| false), Access::default());
+        Self { stops, lost: LostTrainer::default(), memory: SharedMemory::default(), access }
     }
 }

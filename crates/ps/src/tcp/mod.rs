@@ -4,6 +4,7 @@
 //! Processes on the same machine use that one, which saves the network stack.
 
 mod client;
+mod entrance;
 mod group;
 mod joining;
 mod mesh;
@@ -15,18 +16,25 @@ use std::net::{Shutdown, TcpListener, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr as UnixAddr, UnixStream};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub use client::{Client, Patience, Ticket};
+pub use entrance::enter;
 pub use group::{ClientGroup, LostTrainer, Stops};
 pub use joining::join;
 pub use mesh::{Membership, Mesh, MeshSettings};
 pub use rendezvous::{Rendezvous, find_others};
 pub use serve::{Listener, Stop};
 
+use crate::access::Access;
+use crate::access::proof::{Door, Transport};
 use crate::counters::NETWORK;
 use crate::endpoint::Endpoint;
+use crate::error::{Error, Result};
 use crate::ids::Millis;
+use crate::lines;
+use entrance::Entering;
 
 /// What is found at an end point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +72,25 @@ pub fn is_of_this_machine(host: &str) -> io::Result<bool> {
     Ok(!addresses(&endpoint)?.all(is_foreign))
 }
 
+/// An error if this end point is not of this machine alone and the job has no secret.
+pub fn check_access(access: &Access, endpoint: &Endpoint) -> Result<()> {
+    if access.secret.is_some() {
+        return Ok(());
+    }
+    let is_loopback = is_loopback(endpoint);
+    if access.insecure && !is_loopback {
+        lines::insecure(endpoint).say_once();
+    }
+    access.check(endpoint, is_loopback)
+}
+
+/// Whether an end point is reached from this machine only. A name that nobody knows yet is not reached at
+/// all; it is looked at again with every connection.
+fn is_loopback(endpoint: &Endpoint) -> bool {
+    let is_far = |address: std::net::SocketAddr| !address.ip().is_loopback();
+    !addresses(endpoint).is_ok_and(|mut all| all.any(is_far))
+}
+
 /// A connection of either kind.
 #[derive(Debug)]
 enum Stream {
@@ -81,14 +108,45 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 const FRAME_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Stream {
-    fn connect(endpoint: &Endpoint, timeout: Duration) -> io::Result<Self> {
-        let near = unix_name(endpoint).and_then(|name| UnixStream::connect_addr(&name));
+    /// Connects; nothing was proved yet.
+    fn connect(endpoint: &Endpoint, timeout: Duration, way: Way) -> io::Result<Self> {
+        let near = if way == Way::Any { near(endpoint) } else { None };
         let stream = match near {
-            Ok(stream) => Stream::Unix(stream),
-            Err(_) => Stream::Tcp(connect_tcp(endpoint, timeout)?),
+            Some(stream) => Stream::Unix(stream),
+            None => Stream::Tcp(connect_tcp(endpoint, timeout)?),
         };
         stream.set_timeouts()?;
         Ok(stream)
+    }
+
+    /// Connects, and waits for the proof that the other side belongs to the job.
+    fn enter(
+        endpoint: &Endpoint,
+        timeout: Duration,
+        way: Way,
+        access: &Access,
+        door: Door,
+    ) -> Result<Self> {
+        check_access(access, endpoint)?;
+        let stream = Self::connect(endpoint, timeout, way).map_err(Error::Socket)?;
+        let is_local = stream.is_local();
+        let entered = Entering::begin(stream, access, door).map_err(Error::Socket);
+        match entered.and_then(|entering| entering.finish(endpoint)) {
+            // Somebody may have taken the name.
+            Err(_) if is_local => {
+                let stream = Self::connect(endpoint, timeout, Way::Tcp).map_err(Error::Socket)?;
+                Entering::begin(stream, access, door).map_err(Error::Socket)?.finish(endpoint)
+            }
+            entered => entered,
+        }
+    }
+
+    /// What a proof on this connection is bound to.
+    fn transport(&self) -> Transport {
+        match self {
+            Stream::Tcp(_) => Transport::Tcp,
+            Stream::Unix(_) => Transport::Unix,
+        }
     }
 
     /// Calls return after a while, whatever the peer does.
@@ -106,14 +164,40 @@ impl Stream {
         }
     }
 
-    /// Calls return at once, whatever the peer does.
-    fn set_nonblocking(&self) -> io::Result<()> {
+    /// Whether calls return at once, whatever the peer does.
+    fn set_nonblocking(&self, is_nonblocking: bool) -> io::Result<()> {
         match self {
             Stream::Tcp(stream) => {
                 stream.set_nodelay(true)?;
-                stream.set_nonblocking(true)
+                stream.set_nonblocking(is_nonblocking)
             }
-            Stream::Unix(stream) => stream.set_nonblocking(true),
+            Stream::Unix(stream) => stream.set_nonblocking(is_nonblocking),
+        }
+    }
+
+    /// How long a read may take.
+    fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        match self {
+            Stream::Tcp(stream) => stream.set_read_timeout(timeout),
+            Stream::Unix(stream) => stream.set_read_timeout(timeout),
+        }
+    }
+
+    /// The address of this machine that the other side sees.
+    fn own_address(&self) -> io::Result<std::net::IpAddr> {
+        match self {
+            Stream::Tcp(stream) => Ok(stream.local_addr()?.ip()),
+            Stream::Unix(_) => Ok(std::net::Ipv4Addr::LOCALHOST.into()),
+        }
+    }
+
+    /// Who it is, for a line about it.
+    fn peer(&self) -> String {
+        match self {
+            Stream::Tcp(stream) => {
+                stream.peer_addr().map_or("somebody".to_string(), |peer| peer.ip().to_string())
+            }
+            Stream::Unix(_) => "a process of this machine".to_string(),
         }
     }
 
@@ -137,6 +221,16 @@ impl AsFd for Stream {
             Stream::Tcp(stream) => stream.as_fd(),
             Stream::Unix(stream) => stream.as_fd(),
         }
+    }
+}
+
+/// A connection that is read by one and written by others.
+#[derive(Debug)]
+struct StreamInput(Arc<Stream>);
+
+impl Read for StreamInput {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        (&mut &*self.0).read(bytes)
     }
 }
 
@@ -232,6 +326,36 @@ impl<R: Read> Read for WholeFrame<'_, R> {
 fn is_timeout(error: &io::Error) -> bool {
     use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
     matches!(error.kind(), WouldBlock | TimedOut | Interrupted)
+}
+
+/// Which ways to a process may be taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// The Unix socket if it is of this machine, otherwise TCP.
+    Any,
+    /// TCP.
+    Tcp,
+}
+
+/// The Unix socket of a process of this machine, if it is the same user's.
+fn near(endpoint: &Endpoint) -> Option<UnixStream> {
+    let stream = unix_name(endpoint).and_then(|name| UnixStream::connect_addr(&name)).ok()?;
+    match other_user(&stream) {
+        None => Some(stream),
+        Some(user) => {
+            lines::name_of_another_user(endpoint, user).say_once();
+            None
+        }
+    }
+}
+
+/// The user at the other end of a Unix socket, if it is another one.
+fn other_user(stream: &UnixStream) -> Option<u32> {
+    let own = rustix::process::geteuid().as_raw();
+    // Whoever cannot be asked is nobody we know.
+    let peer = rustix::net::sockopt::socket_peercred(stream);
+    let peer = peer.map_or(u32::MAX, |peer| peer.uid.as_raw());
+    (peer != own).then_some(peer)
 }
 
 fn connect_tcp(endpoint: &Endpoint, timeout: Duration) -> io::Result<TcpStream> {

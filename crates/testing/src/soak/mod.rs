@@ -6,6 +6,7 @@
 
 mod exchanged;
 mod mutate;
+mod proofs;
 mod readers;
 mod saved;
 mod wire;
@@ -46,6 +47,7 @@ impl fmt::Debug for Target {
 /// All targets. Their shares make a thousand.
 pub fn targets() -> Vec<Target> {
     vec![
+        proofs::proofs(),
         wire::requests(),
         wire::replies(),
         wire::peers(),

@@ -31,7 +31,7 @@ pub(super) fn program() -> Target {
                 black_box(program.prune(&[last], &[]).is_ok());
             }
         }),
-        share: 190,
+        share: 170,
     }
 }
 

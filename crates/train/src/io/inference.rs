@@ -281,9 +281,21 @@ fn read_model(folder: &Folder, name: &str) -> Result<InferenceModel> {
     if version != 0 && version < VERSION_MIN {
         return Err(Error::ProgramVersion { path, version });
     }
+    check_ops(&program, &path)?;
     let feeds = by_column(&program, FEED, |op| op.output_names("Out"), &path)?;
     let fetches = by_column(&program, FETCH, |op| op.input_names("X"), &path)?;
     Ok(InferenceModel { program, feeds, fetches })
+}
+
+/// A model comes from somebody else, perhaps: it computes, and leaves files alone.
+fn check_ops(program: &Program, path: &Path) -> Result<()> {
+    for (block, ops) in program.blocks().iter().map(|block| &block.ops).enumerate() {
+        if let Some(index) = ops.iter().position(|op| op.traits().uses_files) {
+            let (path, op) = (path.to_path_buf(), ops[index].kind.clone());
+            return Err(Error::FileOp { path, op, block, index });
+        }
+    }
+    Ok(())
 }
 
 /// Versions are 0 (before they were counted) or at least 1.0.0.

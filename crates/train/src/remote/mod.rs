@@ -34,7 +34,7 @@ use program::distributed::{Origin, Piece, PlacedKind, Placement, ServerId};
 use ps::lines::{self, Line};
 use ps::message::{Hello, Leave, Reply, Stats, VarInfo};
 use ps::tcp::{Client, ClientGroup, LostTrainer, Patience, Stops};
-use ps::{Endpoint, SharedMemory, TrainerId, VarId};
+use ps::{Access, Endpoint, SharedMemory, TrainerId, VarId};
 use tensor::{EvenIfPoisoned, Tensor, Value};
 
 pub use all_to_all::Peers;
@@ -105,6 +105,7 @@ struct ClusterState {
     /// Differs from process to process, and after every time that the job goes back.
     incarnation: u64,
     patience: Patience,
+    access: Access,
     stops: Stops,
     /// Called before the first connection of a job.
     wait_ready: Option<WaitReady>,
@@ -195,6 +196,7 @@ impl Cluster {
         let state = ClusterState {
             incarnation: fresh_incarnation(),
             patience,
+            access: Access::default(),
             stops,
             wait_ready: None,
             log,
@@ -225,6 +227,11 @@ impl Cluster {
     /// Sets how long to wait, for connections made from now on.
     pub fn set_patience(&self, patience: Patience) {
         self.state().patience = patience;
+    }
+
+    /// Sets what this process shows to servers and other trainers, for connections made from now on.
+    pub fn set_access(&self, access: Access) {
+        self.state().access = access;
     }
 
     /// Waiting for servers ends when `stops` returns true, for connections made from now on.
@@ -423,7 +430,9 @@ impl Cluster {
         let stops: Stops =
             Arc::new(move || halt.load(Ordering::Relaxed) || stops() || ends() || moved());
         let (lost, memory) = (state.lost.clone(), state.shared_memory.clone());
-        let group = ClientGroup { stops, lost, memory };
+        let access = state.access.clone();
+        ps::tcp::check_access(&access, &at)?;
+        let group = ClientGroup { stops, lost, memory, access };
         let patience = match self.recovers() {
             true => Self::patience_of_recovery(state.patience),
             false => state.patience,

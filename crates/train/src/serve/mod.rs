@@ -10,6 +10,7 @@ mod identity;
 mod keeping;
 mod port_file;
 mod resume;
+mod roots;
 mod saves;
 mod schedule;
 mod shutdown;
@@ -21,6 +22,7 @@ mod units;
 mod values;
 mod vars;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::thread;
@@ -28,10 +30,10 @@ use std::time::Duration;
 
 use program::distributed::Applies;
 use program::{OpDesc, Program};
-use ps::Endpoint;
 use ps::lines::{self, Line};
 use ps::server::{Apply, End, Server, ServerConfig, Store};
 use ps::tcp::{Listener, Stop};
+use ps::{Access, Endpoint};
 
 pub use keeping::SnapshotSettings;
 use port_file::PortFile;
@@ -64,6 +66,10 @@ pub struct Serving {
     pub keeping: Option<SnapshotSettings>,
     /// Gets the log lines of the server.
     pub log: Log,
+    /// What trainers must prove.
+    pub access: Access,
+    /// The folders below which it writes what trainers save; none: anywhere.
+    pub save_roots: Vec<PathBuf>,
 }
 
 impl Default for Serving {
@@ -77,6 +83,8 @@ impl Default for Serving {
             bind_attempts: 3,
             keeping: None,
             log: usual_log(),
+            access: Access::default(),
+            save_roots: Vec::new(),
         }
     }
 }
@@ -101,7 +109,10 @@ pub fn serve(
     mut stops: impl FnMut() -> bool,
 ) -> Result<()> {
     let op = server_op(program).ok_or(Error::NoJob)?;
+    let endpoint: Endpoint = op.attrs.str("endpoint", "")?.parse()?;
+    ps::tcp::check_access(&serving.access, &endpoint)?;
     let mut store = BlockStore::new(program, op, scope)?;
+    store.save_below(&serving.save_roots);
     if let Some(keeping) = &serving.keeping {
         let mut ahead = snapshot::ReadAhead::default();
         if keeping.stands_by {
@@ -121,7 +132,7 @@ pub fn serve(
         Some(error) => Error::Snapshot(error),
         None => Error::JobFailed(refusal),
     })?;
-    let listener = bind(op.attrs.str("endpoint", "")?.parse()?, serving, &mut stops)?;
+    let listener = bind(endpoint, serving, &mut stops)?;
     let _port = PortFile::write(listener.endpoint().port);
     (serving.log)(&lines::listening(listener.endpoint(), listener.endpoint().port));
     count::set_ready();
@@ -193,7 +204,7 @@ fn bind(
 ) -> Result<Listener> {
     let mut attempt = 1;
     loop {
-        match Listener::bind(&endpoint) {
+        match Listener::bind_with(&endpoint, serving.access.clone()) {
             Ok(listener) => return Ok(listener),
             Err(error) if attempt >= serving.bind_attempts || stops() => return Err(error.into()),
             Err(_) => {

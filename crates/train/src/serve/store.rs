@@ -1,7 +1,7 @@
 //! What a server holds: its tables, each behind a lock of its own, and what they share.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use program::distributed::Applies;
@@ -16,6 +16,7 @@ use super::cuts::{self, CutStore, Tables};
 use super::identity::{layout, owner};
 use super::keeping::SnapshotSettings;
 use super::resume::OwnRows;
+use super::roots::SaveRoots;
 use super::saves::Saves;
 use super::schedule::Schedule;
 use super::snapshot::{Layout, Owner, ReadAhead, Source};
@@ -40,6 +41,8 @@ pub struct BlockStore {
     /// Held while a table is written.
     saving: Vec<Mutex<()>>,
     saves: Saves,
+    /// Where it writes what trainers save.
+    roots: SaveRoots,
     schedule: Arc<Mutex<Schedule>>,
     /// All variables, by number.
     vars: StoreVars,
@@ -105,6 +108,7 @@ impl BlockStore {
             groups,
             saving,
             saves: Saves::default(),
+            roots: SaveRoots::default(),
             schedule: Arc::new(Mutex::new(schedule)),
             vars,
             by_var,
@@ -114,6 +118,11 @@ impl BlockStore {
             layout,
             cuts: None,
         })
+    }
+
+    /// From now on it writes what trainers save below these folders only, if there are any.
+    pub fn save_below(&mut self, roots: &[PathBuf]) {
+        self.roots = SaveRoots::new(roots);
     }
 
     /// Keeps cuts in this folder from now on; what is there must be this server's own.
@@ -306,6 +315,7 @@ impl Store for BlockStore {
         let name = self.by_origin.get(&save.table).unwrap_or(&save.table);
         let at = self.by_var.get(name).ok_or_else(|| Refusal::UnknownVar(name.clone()))?;
         let files = self.table(*at).files(save);
+        self.roots.check(&save.dir)?;
         let stage = Path::new(&save.dir);
         let saved = match save.phase {
             Phase::Write => self.saves.part(stage).and_then(|part| {

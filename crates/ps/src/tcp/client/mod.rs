@@ -16,6 +16,7 @@ use tensor::{EvenIfPoisoned, Pool, Tensor};
 
 use super::group::{ClientGroup, LostTrainer, Stops};
 use super::{Clock, Patient, Stream};
+use crate::access::Access;
 use crate::counters::WAITING;
 use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
@@ -43,6 +44,7 @@ pub struct Ticket {
 pub struct Client {
     endpoint: Endpoint,
     patience: Patience,
+    access: Access,
     clock: Clock,
     stops: Stops,
     lost: LostTrainer,
@@ -62,6 +64,10 @@ pub struct Client {
 struct ClientState {
     link: Link,
     stream: Option<Arc<Stream>>,
+    /// Whether a connection is there on which the proofs are not complete.
+    is_proving: bool,
+    /// How often the Unix socket led nowhere, since TCP did.
+    n_near_failures: u32,
     /// Counts connections, so that a reader notices a new one.
     generation: u64,
     /// Since when there is no connection.
@@ -98,6 +104,8 @@ const ASK_MS: u64 = 100;
 const SPARE_MAX: usize = 64;
 /// Between two attempts to connect.
 const RETRY_MS: u64 = 100;
+/// The Unix socket of a server is tried so often before TCP is.
+const NEAR_FAILURES: u32 = 3;
 /// How often the heartbeat thread looks.
 const HEARTBEAT: Duration = Duration::from_millis(200);
 
@@ -126,10 +134,12 @@ impl Client {
         patience: Patience,
         group: ClientGroup,
     ) -> Arc<Self> {
-        let ClientGroup { stops, lost, memory } = group;
+        let ClientGroup { stops, lost, memory, access } = group;
         let state = ClientState {
             link: Link::new(hello, LinkConfig::default()),
             stream: None,
+            is_proving: false,
+            n_near_failures: 0,
             generation: 0,
             down: None,
             was_up: false,
@@ -148,6 +158,7 @@ impl Client {
             waited: WAITING.of(&endpoint.to_string()),
             endpoint,
             patience,
+            access,
             clock: Clock::start(),
             stops,
             lost,

@@ -7,30 +7,28 @@ use std::time::Duration;
 
 use tensor::{EvenIfPoisoned, Pool};
 
-use super::{Client, RETRY_MS};
+use super::{Client, NEAR_FAILURES, RETRY_MS};
+use crate::access::proof::{Door, Unproved};
 use crate::codec::Destination;
 use crate::frame::{self, FRAME_BYTES_MAX};
 use crate::message::{Lend, Reply};
 use crate::refusal::Refusal;
 use crate::shm::Window;
-use crate::tcp::{READ_TIMEOUT, Stream, WholeFrame, is_timeout};
+use crate::tcp::entrance::Entering;
+use crate::tcp::{READ_TIMEOUT, Stream, StreamInput, Way, WholeFrame, check_access, is_timeout};
+
+/// How long an attempt to connect may take.
+const CONNECT: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Default)]
 pub(super) struct Inbox {
     generation: u64,
     input: Option<BufReader<StreamInput>>,
+    /// A connection on which the proofs are not complete.
+    entering: Option<Entering>,
     pool: Pool,
     /// What the server lends.
     window: Option<Arc<Window>>,
-}
-
-#[derive(Debug)]
-struct StreamInput(Arc<Stream>);
-
-impl std::io::Read for StreamInput {
-    fn read(&mut self, bytes: &mut [u8]) -> std::io::Result<usize> {
-        (&mut &*self.0).read(bytes)
-    }
 }
 
 impl Client {
@@ -50,7 +48,7 @@ impl Client {
                 return;
             }
         };
-        self.connect();
+        self.connect(&mut inbox);
         self.read_one(&mut inbox);
         drop(inbox);
         let n_waiting = {
@@ -63,43 +61,106 @@ impl Client {
         }
     }
 
-    /// Connects and greets, without waiting for an answer.
+    /// Connects, without waiting for an answer.
     pub(in crate::tcp) fn reach(&self) {
-        if let Ok(_inbox) = self.reading.try_lock() {
-            self.connect();
+        if let Ok(mut inbox) = self.reading.try_lock()
+            && inbox.entering.is_none()
+        {
+            inbox.entering = self.begin();
         }
     }
 
-    /// Makes a connection if there is none and the last attempt is a while ago.
-    fn connect(&self) {
+    /// Makes a connection if there is none, and greets once both sides have proved that they belong to
+    /// the job.
+    fn connect(&self, inbox: &mut Inbox) {
+        let mut entering = match inbox.entering.take() {
+            Some(entering) => entering,
+            None => match self.begin() {
+                Some(entering) => entering,
+                None => return,
+            },
+        };
+        let end = entering.advance();
+        let mut state = self.state();
+        if state.is_closed {
+            return;
+        }
+        state.is_proving = matches!(end, Ok(None));
+        let is_local = entering.stream.is_local();
+        match end {
+            Ok(None) => inbox.entering = Some(entering),
+            Ok(Some(Ok(()))) => {
+                drop(state);
+                self.entered(entering.stream);
+            }
+            // Somebody else may have taken the name.
+            Ok(Some(Err(_))) if is_local => {
+                state.n_near_failures = NEAR_FAILURES;
+                state.last = "the local socket of the server is somebody else's".to_string();
+            }
+            // Or it has just ended.
+            Err(error) if is_local => {
+                state.n_near_failures += 1;
+                state.last = format!("the greeting failed: {error}");
+            }
+            Ok(Some(Err(why))) => {
+                state.last = format!("the greeting failed: {why}");
+                if let Some(refusal) = refusal(why) {
+                    state.link.turned_away(refusal);
+                }
+            }
+            Err(error) => {
+                state.n_near_failures = 0;
+                state.last = format!("the greeting failed: {error}");
+            }
+        }
+    }
+
+    /// Both sides have proved that they belong to the job: greets.
+    fn entered(&self, stream: Stream) {
+        let mut state = self.state();
+        state.n_near_failures = 0;
+        state.sharing.connected(stream.is_local());
+        state.stream = Some(Arc::new(stream));
+        state.generation += 1;
+        state.offered = false;
+        state.link.connected(self.clock.now());
+        state.last = "connected, no greeting came back".to_string();
+        drop(state);
+        self.flush();
+    }
+
+    /// Begins a connection if there is none and the last attempt is a while ago.
+    fn begin(&self) -> Option<Entering> {
         let now = self.clock.now();
-        {
+        let way = {
             let mut state = self.state();
             if state.stream.is_some() || state.is_closed || state.link.broken().is_some() {
-                return;
+                return None;
             }
             if now < state.next_try {
                 drop(state);
                 thread::sleep(Duration::from_millis(10));
-                return;
+                return None;
             }
             state.next_try = now + RETRY_MS;
             state.down.get_or_insert(now);
-        }
-        let stream = Stream::connect(&self.endpoint, Duration::from_secs(2));
+            if state.n_near_failures < NEAR_FAILURES { Way::Any } else { Way::Tcp }
+        };
+        let checked = check_access(&self.access, &self.endpoint).map_err(std::io::Error::other);
+        let stream = checked.and_then(|()| Stream::connect(&self.endpoint, CONNECT, way));
+        let begun = stream.and_then(|stream| Entering::begin(stream, &self.access, Door::Server));
         let mut state = self.state();
-        match stream {
-            Ok(stream) => {
-                state.sharing.connected(stream.is_local());
-                state.stream = Some(Arc::new(stream));
-                state.generation += 1;
-                state.offered = false;
-                state.link.connected(self.clock.now());
+        state.is_proving = begun.is_ok();
+        match begun {
+            Ok(entering) => {
                 state.last = "connected, no greeting came back".to_string();
-                drop(state);
-                self.flush();
+                Some(entering)
             }
-            Err(error) => state.last = format!("connecting failed: {error}"),
+            Err(error) => {
+                state.last = format!("connecting failed: {error}");
+                None
+            }
         }
     }
 
@@ -182,5 +243,14 @@ impl Client {
         state.link.closed();
         state.down.get_or_insert(self.clock.now());
         state.last = format!("the connection broke: {why}");
+    }
+}
+
+/// What a proof that failed means for the job; none if it may be another one that listens soon.
+fn refusal(why: Unproved) -> Option<Refusal> {
+    match why {
+        Unproved::Secret | Unproved::Impostor => Some(Refusal::Secret),
+        Unproved::Version { ours, theirs } => Some(Refusal::Version { ours: theirs, theirs: ours }),
+        Unproved::Door | Unproved::NotOurs => None,
     }
 }

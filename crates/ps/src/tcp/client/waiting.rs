@@ -90,8 +90,8 @@ impl Client {
         let limit = match (state.was_up, &state.stream) {
             _ if recovers => self.patience.recover_ms,
             (false, _) => self.patience.connect_ms,
-            (true, None) => self.patience.grace_ms,
-            (true, Some(_)) => self.patience.lease_ms,
+            (true, None) if !state.is_proving => self.patience.grace_ms,
+            (true, _) => self.patience.lease_ms,
         };
         let since = match (state.was_up, state.down) {
             (false, _) => start,
@@ -114,7 +114,8 @@ impl Client {
         }
         state.next_line = None;
         // A process that slept wakes with old news: what came meanwhile is read first.
-        if silent_ms < limit || (state.stream.is_some() && now.since(start) < limit) {
+        let is_there = state.stream.is_some() || state.is_proving;
+        if silent_ms < limit || (is_there && now.since(start) < limit) {
             return Ok(());
         }
         Err(Error::ServerLost { endpoint: endpoint(), silent_ms, last: state.last.clone() })

@@ -5,12 +5,17 @@ use std::os::unix::net::UnixListener;
 use std::time::{Duration, Instant};
 
 use super::{Membership, MeshSettings};
+use crate::access::Access;
+use crate::access::proof::{Door, Unproved};
 use crate::collective::{Failure, PeerHello, PeerMessage};
 use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
 use crate::frame::{self, Frame};
 use crate::lines;
-use crate::tcp::{Patient, Stream, WholeFrame, addresses, unix_name};
+use crate::tcp::entrance::Porch;
+use crate::tcp::{
+    Patient, Stream, Way, WholeFrame, addresses, check_access, other_user, unix_name,
+};
 
 /// A greeting is short.
 const HELLO_BYTES_MAX: u64 = 16 << 10;
@@ -23,7 +28,9 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// Trainers that are not there are mentioned so often.
 const MENTION: Duration = Duration::from_secs(3);
 /// The protocol between trainers; all must speak the same.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
+/// Connections taken in a row.
+const ACCEPTS_MAX: usize = 64;
 /// A longer list of end points is told as a number.
 const LIST_BYTES_MAX: usize = 600;
 
@@ -31,35 +38,45 @@ const LIST_BYTES_MAX: usize = 600;
 struct Listeners {
     tcp: TcpListener,
     unix: Option<UnixListener>,
+    /// Who has come and has not proved to be one of us.
+    porch: Porch,
+    /// Who has.
+    proved: Vec<Stream>,
 }
 
 impl Listeners {
-    fn open(endpoint: &Endpoint) -> Result<Self> {
+    fn open(endpoint: &Endpoint, access: &Access) -> Result<Self> {
+        check_access(access, endpoint)?;
         let fail = |source| Error::Bind { endpoint: endpoint.clone(), source };
         let all: Vec<_> = addresses(endpoint).map_err(fail)?.collect();
         let tcp = TcpListener::bind(all.as_slice()).map_err(fail)?;
         tcp.set_nonblocking(true).map_err(fail)?;
         let unix = unix_name(endpoint).and_then(|name| UnixListener::bind_addr(&name));
         let unix = unix.and_then(|unix| unix.set_nonblocking(true).map(|()| unix)).ok();
-        Ok(Self { tcp, unix })
+        if unix.is_none() {
+            lines::name_taken(endpoint).say_once();
+        }
+        Ok(Self { tcp, unix, porch: Porch::new(access, Door::Trainer), proved: Vec::new() })
     }
 
-    /// Somebody who has come.
-    fn accepted(&self) -> Option<Stream> {
+    /// One of us who has come. Strangers are not waited for.
+    fn accepted(&mut self) -> Option<Stream> {
+        for _ in 0..ACCEPTS_MAX {
+            let Some(stream) = self.accept() else { break };
+            self.porch.add(stream);
+        }
+        if self.proved.is_empty() {
+            self.proved = self.porch.proved();
+        }
+        self.proved.pop()
+    }
+
+    fn accept(&self) -> Option<Stream> {
         let near = self.unix.as_ref().and_then(|unix| unix.accept().ok());
-        let stream = match near {
-            Some((stream, _)) => {
-                stream.set_nonblocking(false).ok()?;
-                Stream::Unix(stream)
-            }
-            None => {
-                let (stream, _) = self.tcp.accept().ok()?;
-                stream.set_nonblocking(false).ok()?;
-                Stream::Tcp(stream)
-            }
-        };
-        stream.set_timeouts().ok()?;
-        Some(stream)
+        match near.filter(|(stream, _)| other_user(stream).is_none()) {
+            Some((stream, _)) => Some(Stream::Unix(stream)),
+            None => self.tcp.accept().ok().map(|(stream, _)| Stream::Tcp(stream)),
+        }
     }
 }
 
@@ -120,7 +137,9 @@ impl<'a> Joining<'a> {
         let own = own.unwrap_or(Endpoint { host: String::new(), port: 0 });
         let mut streams = Vec::new();
         streams.resize_with(membership.endpoints.len(), || None);
-        let listeners = Listeners::open(&own).inspect_err(|error| not_begun(membership, error))?;
+        let access = &settings.access;
+        let listeners = Listeners::open(&own, access)
+            .inspect_err(|error| not_begun(membership, access, error))?;
         let mut is_ready = vec![false; membership.endpoints.len()];
         if let Some(own) = is_ready.get_mut(me) {
             *own = true;
@@ -209,7 +228,12 @@ impl<'a> Joining<'a> {
     /// Connects to a trainer with a lower rank, if it is there.
     fn visit(&mut self, rank: u32) -> Result<()> {
         let endpoint = &self.membership.endpoints[rank as usize];
-        let Ok(stream) = Stream::connect(endpoint, CONNECT_TIME) else { return Ok(()) };
+        let access = &self.settings.access;
+        let stream = match Stream::enter(endpoint, CONNECT_TIME, Way::Any, access, Door::Trainer) {
+            Ok(stream) => stream,
+            Err(error) if is_final(&error) => return Err(error),
+            Err(_) => return Ok(()),
+        };
         if self.greet(&stream).is_err() {
             return Ok(());
         }
@@ -301,26 +325,36 @@ impl<'a> Joining<'a> {
             match stream {
                 Some(stream) => drop(say(stream, &message)),
                 None if rank == self.membership.me as usize => {}
-                None => call(&self.membership.endpoints[rank], &message),
+                None => call(&self.membership.endpoints[rank], &self.settings.access, &message),
             }
         }
     }
 }
 
 /// A trainer cannot listen: the others need not wait for it.
-fn not_begun(membership: &Membership, error: &Error) {
+fn not_begun(membership: &Membership, access: &Access, error: &Error) {
     let (trainer, why) = (membership.me, error.to_string());
     let endpoint = membership.endpoints.get(trainer as usize);
     let endpoint = endpoint.map(Endpoint::to_string).unwrap_or_default();
     let message =
         PeerMessage::Failed(Failure::NotBegun { trainer, endpoint: endpoint.clone(), why });
     let others = membership.endpoints.iter().filter(|other| other.to_string() != endpoint);
-    others.for_each(|other| call(other, &message));
+    others.for_each(|other| call(other, access, &message));
+}
+
+/// Whether a trainer that cannot be connected to will never be.
+fn is_final(error: &Error) -> bool {
+    let why = match error {
+        Error::NoSecret { .. } => return true,
+        Error::Unproved { why, .. } => why,
+        _ => return false,
+    };
+    matches!(why, Unproved::Secret | Unproved::Impostor | Unproved::Version { .. })
 }
 
 /// Connects only to say one thing.
-fn call(endpoint: &Endpoint, message: &PeerMessage) {
-    if let Ok(stream) = Stream::connect(endpoint, CONNECT_TIME) {
+fn call(endpoint: &Endpoint, access: &Access, message: &PeerMessage) {
+    if let Ok(stream) = Stream::enter(endpoint, CONNECT_TIME, Way::Any, access, Door::Trainer) {
         let _ = say(&stream, message);
     }
 }

@@ -19,6 +19,7 @@ use tensor::{EvenIfPoisoned, Value};
 use super::Stream;
 use super::client::Patience;
 use super::group::Stops;
+use crate::access::Access;
 use crate::collective::{Collective, Exchanged, Exchanges, Failure, Outgoing, PeerMessage, Terms};
 use crate::counters::WAITING;
 use crate::endpoint::Endpoint;
@@ -53,6 +54,8 @@ pub struct MeshSettings {
     pub stops: Stops,
     /// Gets lines about trainers that are waited for.
     pub log: Arc<dyn Fn(&Line) + Send + Sync>,
+    /// What this trainer shows to others, and asks them to show.
+    pub access: Access,
 }
 
 /// The connections of a trainer to all other trainers.

@@ -8,7 +8,12 @@ use crate::collective::ReduceOp;
 
 fn settings(connect_ms: u64) -> MeshSettings {
     let patience = Patience { connect_ms, answer_ms: 20_000, ..Patience::default() };
-    MeshSettings { patience, stops: Arc::new(|| false), log: Arc::new(|_| {}) }
+    MeshSettings {
+        patience,
+        stops: Arc::new(|| false),
+        log: Arc::new(|_| {}),
+        access: Access::default(),
+    }
 }
 
 /// End points that are free now.

@@ -1,36 +1,46 @@
 //! The process at the address of a rendezvous: takes reports, and tells everybody.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::io::Write;
+use std::net::TcpListener;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tensor::EvenIfPoisoned;
 
+use super::Lines;
+use crate::access::Access;
+use crate::access::proof::Door;
 use crate::ids::ConnId;
-use crate::rendezvous::{Gathering, LINE_BYTES_MAX, RendezvousReply, Report, ReportOutcome};
+use crate::rendezvous::{Gathering, RendezvousReply, Report, ReportOutcome};
+use crate::tcp::entrance::Porch;
+use crate::tcp::{Patient, Stream};
 
-/// A connection must report within this.
+/// A process that has proved to be one of ours must report within this.
 const GREETING: Duration = Duration::from_secs(10);
-/// A peer that takes nothing for so long is cut off.
-const WRITE: Duration = Duration::from_secs(5);
-/// More connections than this are nobody's processes.
-const CONNECTIONS_MAX: usize = 10_000;
+/// More connections than this are nobody's processes. Each has a thread.
+const CONNECTIONS_MAX: usize = 4_096;
+/// Connections taken in a row.
+const ACCEPTS_MAX: usize = 64;
+/// How often those that prove nothing are looked at.
+const LOOK: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 /// How often those that wait are told for whom.
 const TELL: Duration = Duration::from_secs(3);
 
 #[derive(Default)]
 struct HostState {
     gathering: Gathering,
-    streams: BTreeMap<ConnId, TcpStream>,
+    streams: BTreeMap<ConnId, Arc<Stream>>,
 }
 
 type SharedState = Arc<Mutex<HostState>>;
 
 /// Takes reports for as long as this process lives.
-pub(super) fn start(listener: TcpListener) {
+pub(super) fn start(listener: TcpListener, access: &Access) {
     let shared = SharedState::default();
     let told = shared.clone();
     thread::spawn(move || {
@@ -39,38 +49,62 @@ pub(super) fn start(listener: TcpListener) {
             told.lock().even_if_poisoned().tell_waiting();
         }
     });
-    thread::spawn(move || {
-        for (number, stream) in listener.incoming().enumerate() {
-            // One that is gone before it is taken is no reason to stop.
-            let Ok(stream) = stream else { continue };
-            let (shared, conn) = (shared.clone(), ConnId(number as u64));
-            if shared.lock().even_if_poisoned().streams.len() < CONNECTIONS_MAX {
-                thread::spawn(move || serve(&shared, conn, stream));
+    let porch = Porch::new(access, Door::Rendezvous);
+    thread::spawn(move || welcome(&listener, porch, &shared));
+}
+
+/// Takes connections. Only those that have proved to be of this job get a thread.
+fn welcome(listener: &TcpListener, mut porch: Porch, shared: &SharedState) {
+    if listener.set_nonblocking(true).is_err() {
+        return;
+    }
+    let n_open = Arc::new(AtomicUsize::new(0));
+    let mut number = 0;
+    loop {
+        {
+            let sources = std::iter::once(listener.as_fd()).chain(porch.sources());
+            let mut watched: Vec<_> =
+                sources.map(|source| PollFd::from_borrowed_fd(source, PollFlags::IN)).collect();
+            // Whatever it says, all are looked at.
+            let _ = poll(&mut watched, Some(&LOOK));
+        }
+        for _ in 0..ACCEPTS_MAX {
+            match listener.accept() {
+                Ok((stream, _)) => porch.add(Stream::Tcp(stream)),
+                // One that is gone before it is taken is no reason to stop.
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break,
+                Err(_) => {
+                    // No descriptor is left, say: that passes.
+                    thread::park_timeout(Duration::from_millis(50));
+                    break;
+                }
             }
         }
-    });
+        for stream in porch.proved() {
+            if n_open.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS_MAX {
+                n_open.fetch_sub(1, Ordering::Relaxed);
+                continue;
+            }
+            number += 1;
+            let (shared, conn, n_open) = (shared.clone(), ConnId(number), n_open.clone());
+            thread::spawn(move || {
+                serve(&shared, conn, Arc::new(stream));
+                n_open.fetch_sub(1, Ordering::Relaxed);
+            });
+        }
+    }
 }
 
 /// One connection, from its report to its end.
-fn serve(shared: &SharedState, conn: ConnId, stream: TcpStream) {
-    let settings = [
-        stream.set_nodelay(true),
-        stream.set_read_timeout(Some(GREETING)),
-        stream.set_write_timeout(Some(WRITE)),
-    ];
-    let Ok(kept) = stream.try_clone() else { return };
-    if settings.into_iter().any(|set| set.is_err()) {
-        return;
-    }
-    let mut input = BufReader::new(stream);
-    let mut line = Vec::new();
+fn serve(shared: &SharedState, conn: ConnId, stream: Arc<Stream>) {
+    let until = Instant::now() + GREETING;
+    let (mut lines, mut has_reported) = (Lines::new(stream.clone()), false);
     loop {
-        line.clear();
-        let read = (&mut input).take(LINE_BYTES_MAX).read_until(b'\n', &mut line);
-        if !matches!(read, Ok(n) if n > 0) {
-            break;
-        }
-        let text = String::from_utf8_lossy(&line);
+        let text = match lines.next() {
+            Ok(Some(text)) => text,
+            Ok(None) if has_reported || Instant::now() < until => continue,
+            Ok(None) | Err(_) => break,
+        };
         let mut room = shared.lock().even_if_poisoned();
         if text.trim_end() == "end" {
             room.give_up();
@@ -78,12 +112,12 @@ fn serve(shared: &SharedState, conn: ConnId, stream: TcpStream) {
         }
         // Whoever sends something else loses the connection.
         let Ok(report) = Report::read(&text) else { break };
-        if let Ok(kept) = kept.try_clone() {
-            room.streams.insert(conn, kept);
-        }
+        room.streams.insert(conn, stream.clone());
         room.take(conn, report);
+        drop(room);
+        has_reported = true;
         // From now on silence is no reason to end it.
-        if input.get_ref().set_read_timeout(None).is_err() {
+        if stream.set_read_timeout(None).is_err() {
             break;
         }
     }
@@ -134,8 +168,8 @@ impl HostState {
 
     /// One that takes nothing is noticed by the thread that reads from it.
     fn tell(&mut self, conn: ConnId, answer: &RendezvousReply) {
-        if let Some(mut stream) = self.streams.get(&conn) {
-            let _ = stream.write_all(answer.to_line().as_bytes());
+        if let Some(stream) = self.streams.get(&conn) {
+            let _ = Patient(stream).write_all(answer.to_line().as_bytes());
         }
     }
 }

@@ -6,11 +6,16 @@
 mod host;
 
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{READ_TIMEOUT, addresses, connect_tcp, is_of_this_machine, is_timeout};
+use super::{
+    Patient, Stream, StreamInput, Way, addresses, check_access, is_of_this_machine, is_timeout,
+};
+use crate::access::Access;
+use crate::access::proof::{Door, Unproved};
 use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
 use crate::rendezvous::{LINE_BYTES_MAX, Place, RendezvousReply, Report, Side};
@@ -31,6 +36,8 @@ pub struct Rendezvous {
     pub report: Report,
     /// How long others are waited for.
     pub limit: Duration,
+    /// What this process shows to others, and asks them to show.
+    pub access: Access,
 }
 
 /// Meets the others. `on_wait` hears who is missing; `stops` says whether the user has had enough.
@@ -40,8 +47,9 @@ pub fn find_others(
     stops: &mut dyn FnMut() -> bool,
 ) -> Result<Place> {
     let start = Instant::now();
+    check_access(&meeting.access, &meeting.master)?;
     if let Some(listener) = listen(&meeting.master)? {
-        host::start(listener);
+        host::start(listener, &meeting.access);
     }
     let mut guest = Guest { meeting: meeting.clone(), start, last: "no answer yet".to_string() };
     let (stream, report) = guest.report(on_wait, stops)?;
@@ -89,18 +97,20 @@ impl Guest {
         &mut self,
         on_wait: &mut dyn FnMut(&str),
         stops: &mut dyn FnMut() -> bool,
-    ) -> Result<(TcpStream, Report)> {
-        let master = self.meeting.master.clone();
+    ) -> Result<(Arc<Stream>, Report)> {
+        let (master, access) = (self.meeting.master.clone(), &self.meeting.access.clone());
         let mut tries = 0;
         loop {
-            match connect_tcp(&master, CONNECT) {
+            match Stream::enter(&master, CONNECT, Way::Tcp, access, Door::Rendezvous) {
                 Ok(stream) => {
+                    let stream = Arc::new(stream);
                     let report = completed(&self.meeting.report, &stream)?;
                     match greet(&stream, &report) {
                         Ok(()) => return Ok((stream, report)),
                         Err(error) => self.last = error.to_string(),
                     }
                 }
+                Err(error) if is_final(&error) => return Err(error),
                 Err(error) => self.last = error.to_string(),
             }
             if self.is_late() {
@@ -121,11 +131,11 @@ impl Guest {
     /// Waits for a place.
     fn placed(
         &mut self,
-        stream: TcpStream,
+        stream: Arc<Stream>,
         mut report: Report,
         on_wait: &mut dyn FnMut(&str),
         stops: &mut dyn FnMut() -> bool,
-    ) -> Result<(Place, BufReader<TcpStream>)> {
+    ) -> Result<(Place, BufReader<StreamInput>)> {
         let master = self.meeting.master.clone();
         let mut lines = Lines::new(stream);
         loop {
@@ -134,7 +144,7 @@ impl Guest {
                 Ok(None) if stops() => return Err(Error::Interrupted { endpoint: master }),
                 Ok(None) if self.is_late() => {
                     // The others need not find out for themselves.
-                    let _ = lines.input.get_mut().write_all(b"end\n");
+                    let _ = Patient(lines.stream()).write_all(b"end\n");
                     let (waited_ms, missing) = (self.waited_ms(), self.last.clone());
                     return Err(Error::Unmet { master, waited_ms, missing });
                 }
@@ -161,7 +171,7 @@ impl Guest {
                 }
                 RendezvousReply::Taken => {
                     report.endpoint.port = free_port(&report.endpoint.host, report.endpoint.port)?;
-                    greet(lines.input.get_ref(), &report).map_err(Error::Socket)?;
+                    greet(lines.stream(), &report).map_err(Error::Socket)?;
                 }
             }
         }
@@ -169,10 +179,10 @@ impl Guest {
 }
 
 /// A report with the address of this machine, as the other side sees it, and with a port that is free.
-fn completed(report: &Report, stream: &TcpStream) -> Result<Report> {
+fn completed(report: &Report, stream: &Stream) -> Result<Report> {
     let mut report = report.clone();
     if report.endpoint.host.is_empty() {
-        let own = stream.local_addr().map_err(Error::Socket)?.ip();
+        let own = stream.own_address().map_err(Error::Socket)?;
         report.endpoint.host = if own.is_ipv6() { format!("[{own}]") } else { own.to_string() };
     }
     // Port 0: it does not listen.
@@ -199,22 +209,33 @@ fn free_port(host: &str, after: u16) -> Result<u16> {
     Err(Error::Bind { endpoint, source: last })
 }
 
-fn greet(mut stream: &TcpStream, report: &Report) -> io::Result<()> {
-    stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(READ_TIMEOUT))?;
-    stream.set_write_timeout(Some(CONNECT))?;
-    stream.write_all(report.to_line().as_bytes())
+fn greet(stream: &Stream, report: &Report) -> io::Result<()> {
+    Patient(stream).write_all(report.to_line().as_bytes())
+}
+
+/// Whether it does not help to wait.
+fn is_final(error: &Error) -> bool {
+    let why = match error {
+        Error::NoSecret { .. } => return true,
+        Error::Unproved { why, .. } => why,
+        _ => return false,
+    };
+    matches!(why, Unproved::Secret | Unproved::Impostor | Unproved::Version { .. })
 }
 
 /// Lines of a connection. A read that times out keeps what has come.
 struct Lines {
-    input: BufReader<TcpStream>,
+    input: BufReader<StreamInput>,
     part: Vec<u8>,
 }
 
 impl Lines {
-    fn new(stream: TcpStream) -> Self {
-        Self { input: BufReader::new(stream), part: Vec::new() }
+    fn new(stream: Arc<Stream>) -> Self {
+        Self { input: BufReader::new(StreamInput(stream)), part: Vec::new() }
+    }
+
+    fn stream(&self) -> &Stream {
+        &self.input.get_ref().0
     }
 
     /// The next line; none if it did not come yet.
@@ -236,7 +257,7 @@ impl Lines {
 
 /// Keeps the connection. When it breaks, this process reports again, so that one that listens anew
 /// learns who is there.
-fn stay(meeting: &Rendezvous, place: &Place, reader: BufReader<TcpStream>) {
+fn stay(meeting: &Rendezvous, place: &Place, reader: BufReader<StreamInput>) {
     let side = meeting.report.side;
     let own = if side == Side::Server { &place.servers } else { &place.trainers };
     let Some(endpoint) = own.get(place.id as usize).cloned() else { return };

@@ -15,6 +15,7 @@ use crate::ids::{ConnId, Millis};
 use crate::message::Reply;
 use crate::shm::SharedMemory;
 use crate::tcp::Stream;
+use crate::tcp::entrance::{PROOF_TIME, ProofEnd, Proving};
 
 /// Stands for a moment that does not come.
 const NEVER: u64 = u64::MAX;
@@ -25,6 +26,9 @@ pub(super) struct Conn {
     pub(super) stream: Stream,
     /// The set of the worker that serves it.
     pub(super) poller: Arc<Poller>,
+    /// What is left of the proof that the peer belongs to the job: nothing else is read before.
+    proof: Mutex<Option<Proving>>,
+    is_proved: AtomicBool,
     /// Only its worker reads.
     input: Mutex<FrameInput>,
     output: Mutex<Output>,
@@ -51,26 +55,55 @@ pub(super) enum Need {
     Acks,
 }
 
+/// Somebody who has connected.
+#[derive(Debug)]
+pub(super) struct Visitor {
+    pub(super) id: ConnId,
+    pub(super) stream: Stream,
+    /// The proof that it must bring.
+    pub(super) proof: Proving,
+}
+
 impl Conn {
     pub(super) fn new(
-        id: ConnId,
-        stream: Stream,
+        visitor: Visitor,
         poller: Arc<Poller>,
         memory: SharedMemory,
         now: Millis,
     ) -> Self {
+        let Visitor { id, stream, proof } = visitor;
         let output = Output::new(memory, stream.is_local());
         Self {
             id,
             stream,
             poller,
+            proof: Mutex::new(Some(proof)),
+            is_proved: AtomicBool::new(false),
             input: Mutex::default(),
             output: Mutex::new(output),
-            speaks_by: AtomicU64::new(now.0 + HELLO_TIMEOUT_MS),
+            speaks_by: AtomicU64::new(now.0 + PROOF_TIME.as_millis() as u64),
             takes_by: AtomicU64::new(NEVER),
             waits_to_ack: AtomicBool::new(false),
             has_spoken: AtomicBool::new(false),
         }
+    }
+
+    /// Whether the peer has proved that it belongs to the job.
+    pub(super) fn is_proved(&self) -> bool {
+        self.is_proved.load(Ordering::Relaxed)
+    }
+
+    /// Goes on with the proof of the peer; from its end on, the time for the greeting runs.
+    pub(super) fn prove(&self, now: Millis) -> io::Result<ProofEnd> {
+        let mut proof = self.proof.lock().even_if_poisoned();
+        let Some(proving) = &mut *proof else { return Ok(Some(Ok(()))) };
+        let end = proving.advance(&self.stream)?;
+        if end == Some(Ok(())) {
+            *proof = None;
+            self.speaks_by.store(now.0 + HELLO_TIMEOUT_MS, Ordering::Relaxed);
+            self.is_proved.store(true, Ordering::Relaxed);
+        }
+        Ok(end)
     }
 
     /// What came so far.

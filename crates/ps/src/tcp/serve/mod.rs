@@ -23,12 +23,16 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::{Clock, FRAME_TIMEOUT, Stream, WRITE_TIMEOUT, addresses, unix_name};
+use super::entrance::UNPROVED_MAX;
+use super::{
+    Clock, FRAME_TIMEOUT, Stream, WRITE_TIMEOUT, addresses, check_access, other_user, unix_name,
+};
+use crate::access::Access;
 use crate::counters::{self, BUSY};
 use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
 use crate::ids::{ConnId, Millis};
-use crate::lines::Severity;
+use crate::lines::{self, Severity};
 use crate::message::Reply;
 use crate::refusal::Refusal;
 use crate::server::{Action, End, Server, ServerMemory, Store, Work};
@@ -103,11 +107,18 @@ pub struct Listener {
     endpoint: Endpoint,
     tcp: TcpListener,
     unix: Option<UnixListener>,
+    access: Access,
 }
 
 impl Listener {
-    /// Binds; port 0 lets the system choose.
+    /// Binds; port 0 lets the system choose. Without a secret, only this machine can connect.
     pub fn bind(endpoint: &Endpoint) -> Result<Self> {
+        Self::bind_with(endpoint, Access::default())
+    }
+
+    /// Binds for those who know a secret.
+    pub fn bind_with(endpoint: &Endpoint, access: Access) -> Result<Self> {
+        check_access(&access, endpoint)?;
         let fail = |source| Error::Bind { endpoint: endpoint.clone(), source };
         let all: Vec<_> = addresses(endpoint).map_err(fail)?.collect();
         let tcp = TcpListener::bind(all.as_slice()).map_err(fail)?;
@@ -115,7 +126,7 @@ impl Listener {
         let endpoint = Endpoint { port, ..endpoint.clone() };
         // Without it everything works, through TCP.
         let unix = unix_name(&endpoint).and_then(|name| UnixListener::bind_addr(&name)).ok();
-        Ok(Self { endpoint, tcp, unix })
+        Ok(Self { endpoint, tcp, unix, access })
     }
 
     /// Where it listens; the port is the real one.
@@ -146,6 +157,7 @@ impl Listener {
             long: Mutex::new(Some(Long { saves, cuts })),
             units: Mutex::default(),
             conns: RwLock::default(),
+            unproved: Mutex::default(),
             n_conns: AtomicU64::new(0),
             clock: Clock::start(),
             over: Mutex::new(false),
@@ -153,6 +165,9 @@ impl Listener {
             complaints: Mutex::default(),
             log: Box::new(log),
         });
+        if driver.listener.unix.is_none() {
+            driver.complain(&lines::name_taken(&driver.listener.endpoint).text);
+        }
         driver.listen();
         let mut workers = driver.start();
         workers.extend(driver.start_long("save", works));
@@ -174,6 +189,14 @@ impl Listener {
         match (&self.unix, token) {
             (Some(unix), UNIX) => unix.accept().map(|(stream, _)| Stream::Unix(stream)),
             _ => self.tcp.accept().map(|(stream, _)| Stream::Tcp(stream)),
+        }
+    }
+
+    /// The user of a process of this machine that has connected, if it is another one.
+    fn other_user(stream: &Stream) -> Option<u32> {
+        match stream {
+            Stream::Tcp(_) => None,
+            Stream::Unix(stream) => other_user(stream),
         }
     }
 }
@@ -220,6 +243,8 @@ struct Driver<S> {
     /// Units of a round that nobody has begun.
     units: Mutex<VecDeque<Work>>,
     conns: RwLock<BTreeMap<ConnId, Arc<Conn>>>,
+    /// Connections whose peers have not proved that they belong to the job, the oldest first.
+    unproved: Mutex<BTreeSet<ConnId>>,
     n_conns: AtomicU64,
     clock: Clock,
     over: Mutex<bool>,
@@ -325,7 +350,8 @@ impl<S: Store + 'static> Driver<S> {
             }
             let waited = self.changed.wait_timeout(over, TICK);
             drop(waited.even_if_poisoned());
-            stop.0.is_alone.store(self.conns().is_empty(), Ordering::Relaxed);
+            let is_alone = !self.conns().values().any(|conn| conn.is_proved());
+            stop.0.is_alone.store(is_alone, Ordering::Relaxed);
             if stop.0.cut.swap(false, Ordering::Relaxed) {
                 self.server().want_cut();
             }
@@ -441,6 +467,11 @@ impl<S: Store + 'static> Driver<S> {
     /// Lets peers read their last answers and close, for a while; then closes.
     fn close_all(&self, patience: Duration) {
         let until = Instant::now() + patience;
+        // Nobody waits for strangers.
+        self.conns()
+            .values()
+            .filter(|conn| !conn.is_proved())
+            .for_each(|conn| conn.stream.shut_down());
         while !self.conns().is_empty() && Instant::now() < until {
             thread::sleep(Duration::from_millis(5));
         }

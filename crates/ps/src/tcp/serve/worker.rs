@@ -7,10 +7,11 @@ use std::sync::atomic::Ordering;
 
 use tensor::EvenIfPoisoned;
 
-use super::conn::Conn;
+use super::conn::{Conn, Visitor};
 use super::input::FrameInput;
 use super::poller::{Poller, Ready, Token, WOKEN};
-use super::{CONNS_MAX, Driver, FIRST_CONN, TCP, UNIX};
+use super::{CONNS_MAX, Driver, FIRST_CONN, Listener, TCP, UNIX, UNPROVED_MAX};
+use crate::access::proof::Door;
 use crate::error::{Error, Result};
 use crate::frame::FRAME_BYTES_MAX;
 use crate::ids::ConnId;
@@ -18,6 +19,7 @@ use crate::message::Request;
 use crate::refusal::Refusal;
 use crate::server::Store;
 use crate::tcp::Stream;
+use crate::tcp::entrance::Proving;
 
 /// Bytes read at once, beside those that go straight to their tensors.
 const READ_BYTES: usize = 64 << 10;
@@ -73,6 +75,9 @@ impl<S: Store + 'static> Driver<S> {
         if ready.to_write {
             conn.flush(self.clock.now());
         }
+        if ready.to_read && !conn.is_proved() {
+            return self.prove(conn);
+        }
         if ready.to_read {
             let mut input = conn.input();
             let read = self.read(conn, &mut input, buffer);
@@ -81,6 +86,26 @@ impl<S: Store + 'static> Driver<S> {
             if let ReadEnd::Over(error) = read {
                 self.end_conn(conn, error);
             }
+        }
+    }
+
+    /// Goes on with the proof that a peer belongs to the job. Nothing of the job is told to one that does
+    /// not, and nothing is kept for it.
+    fn prove(&self, conn: &Conn) {
+        let end = conn.prove(self.clock.now());
+        if !matches!(end, Ok(None)) {
+            self.unproved.lock().even_if_poisoned().remove(&conn.id);
+        }
+        match end {
+            Ok(None | Some(Ok(()))) => {}
+            Ok(Some(Err(why))) => {
+                self.complain(&format!(
+                    "a connection of {} was refused: {why}",
+                    conn.stream.peer()
+                ));
+                self.drop_conn(conn);
+            }
+            Err(_) => self.drop_conn(conn),
         }
     }
 
@@ -160,6 +185,7 @@ impl<S: Store + 'static> Driver<S> {
             let mut conns = self.conns.write().even_if_poisoned();
             conns.remove(&conn.id)
         };
+        self.unproved.lock().even_if_poisoned().remove(&conn.id);
         if removed.is_some() {
             self.act(None, |server, now| server.closed(now, conn.id));
         }
@@ -233,14 +259,35 @@ impl<S: Store + 'static> Driver<S> {
         idlest.unwrap_or(&self.pollers[0]).clone()
     }
 
+    /// A connection more that has proved nothing: the oldest of them goes if there are too many.
+    fn make_room(&self, id: ConnId) {
+        let oldest = {
+            let mut unproved = self.unproved.lock().even_if_poisoned();
+            unproved.insert(id);
+            if unproved.len() > UNPROVED_MAX { unproved.pop_first() } else { None }
+        };
+        if let Some(oldest) = oldest.and_then(|oldest| self.conn(oldest)) {
+            self.complain("too many connections prove nothing: the oldest of them are cut");
+            self.drop_conn(&oldest);
+        }
+    }
+
     fn admit(&self, stream: Stream) {
-        if self.conns().len() >= CONNS_MAX || stream.set_nonblocking().is_err() {
+        if let Some(user) = Listener::other_user(&stream) {
+            let line =
+                format!("a process of another user ({user}) was refused: it is not local to us");
+            return self.complain(&line);
+        }
+        if self.conns().len() >= CONNS_MAX || stream.set_nonblocking(true).is_err() {
             return self.complain("a connection was turned away: there are too many");
         }
         let id = ConnId(self.n_conns.fetch_add(1, Ordering::Relaxed));
+        let proof = Proving::new(&self.listener.access, Door::Server);
+        self.make_room(id);
         let poller = self.idlest_poller();
         let memory = self.memory.shared().clone();
-        let conn = Arc::new(Conn::new(id, stream, poller, memory, self.clock.now()));
+        let visitor = Visitor { id, stream, proof };
+        let conn = Arc::new(Conn::new(visitor, poller, memory, self.clock.now()));
         {
             let mut conns = self.conns.write().even_if_poisoned();
             conns.insert(id, conn.clone());

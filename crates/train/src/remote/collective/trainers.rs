@@ -47,7 +47,8 @@ impl Cluster {
         let (halt, stops) = (self.0.halt.clone(), state.stops.clone());
         let ends = self.ends_soon();
         let stops: Stops = Arc::new(move || halt.load(Ordering::Relaxed) || stops() || ends());
-        MeshSettings { patience: state.patience, stops, log: state.log.clone() }
+        let (log, access) = (state.log.clone(), state.access.clone());
+        MeshSettings { patience: state.patience, stops, log, access }
     }
 
     /// An error unless the trainers that were met are these.

@@ -1,0 +1,83 @@
+//! The secret of a job, as the environment gives it to a process.
+
+use std::fs;
+use std::path::Path;
+
+use ps::{Access, Secret};
+
+use crate::env::{self, EnvVars};
+use crate::error::{Error, Result};
+
+/// A longer file is not a secret but a mistake.
+const FILE_BYTES_MAX: u64 = 4096;
+
+/// What this process shows to others of its job, and asks them to show.
+pub fn current() -> Result<Access> {
+    from_environment(&env::process)
+}
+
+/// The same, from any environment: the secret from a file or a variable, if there is one.
+pub fn from_environment(var: &dyn Fn(&str) -> Option<String>) -> Result<Access> {
+    let vars = EnvVars(var);
+    let secret = match (vars.first(env::SECRET_FILE), vars.first(env::SECRET)) {
+        (Some(file), _) => Some(read(Path::new(&file.value))?),
+        (None, Some(text)) => Some(Secret::new(&text.value)?),
+        (None, None) => None,
+    };
+    let insecure = match vars.first(env::INSECURE) {
+        None => false,
+        Some(found) => match found.value.as_str() {
+            "1" | "true" | "True" | "yes" | "on" => true,
+            "0" | "false" | "False" | "no" | "off" => false,
+            _ => return Err(found.bad("1 or 0")),
+        },
+    };
+    Ok(Access { secret, insecure })
+}
+
+/// The secret in a file.
+fn read(path: &Path) -> Result<Secret> {
+    let failed = |source| Error::File { what: "read", path: path.to_path_buf(), source };
+    if fs::metadata(path).map_err(failed)?.len() > FILE_BYTES_MAX {
+        return Err(failed(std::io::Error::other("it is too long for a secret")));
+    }
+    Ok(Secret::new(&fs::read_to_string(path).map_err(failed)?)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::env::tests::vars;
+
+    #[test]
+    fn a_secret_comes_from_a_file_or_a_variable() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("secret");
+        fs::write(&path, "0123456789abcdef\n").unwrap();
+        let path = path.to_string_lossy().into_owned();
+        let access = |list: &[(&str, &str)]| from_environment(&vars(list)).unwrap();
+        let own = Secret::new("0123456789abcdef").unwrap();
+        let both = [
+            ("PADDLEWHEEL_SECRET_FILE", path.as_str()),
+            ("PADDLEWHEEL_SECRET", "another one 1234"),
+        ];
+        assert_eq!(access(&both).secret, Some(own.clone()));
+        assert_eq!(access(&[("PADDLEWHEEL_SECRET", " 0123456789abcdef ")]).secret, Some(own));
+        let open = access(&[("PADDLEWHEEL_INSECURE", "1")]);
+        assert_eq!((open.secret, open.insecure), (None, true));
+        assert!(!access(&[]).insecure);
+    }
+
+    #[test]
+    fn a_secret_that_is_none_is_an_error() {
+        let error = |list: &[(&str, &str)]| from_environment(&vars(list)).unwrap_err().to_string();
+        let missing = error(&[("PADDLEWHEEL_SECRET_FILE", "/no/such/file")]);
+        assert!(missing.contains("/no/such/file"), "{missing}");
+        let long = error(&[("PADDLEWHEEL_SECRET_FILE", "/proc/self/exe")]);
+        assert!(long.contains("too long"), "{long}");
+        let short = error(&[("PADDLEWHEEL_SECRET", "short")]);
+        assert!(short.contains("at least 16") && !short.contains("short"), "{short}");
+        let odd = error(&[("PADDLEWHEEL_INSECURE", "maybe")]);
+        assert!(odd.contains("PADDLEWHEEL_INSECURE"), "{odd}");
+    }
+}

@@ -1,0 +1,335 @@
+//! The proof that both ends of a connection know the secret of a job, which is never sent.
+//!
+//! ```text
+//! guest (connects)                                   host (listens)
+//! "PWHS" | version u32 | door u32 | nonce 32   ──>
+//!                                              <──   "PWHS" | version u32 | verdict u32 | nonce 32
+//! proof of the guest 32                        ──>
+//!                                              <──   verdict u32 | proof of the host 32
+//! ```
+//! A proof is HMAC-SHA256 with the secret over a label of the side, the version, the door, the
+//! transport, and both nonces. So no proof is good for another connection, for the other direction,
+//! or for another way to the same host. All lengths are fixed: a stranger cannot make a host keep more
+//! than some tens of bytes. The state machines here do no I/O and read no clock.
+
+use ring::hmac;
+
+use super::Access;
+use crate::message::VERSION;
+
+pub use crate::unproved::Unproved;
+
+/// Bytes that nobody has used before.
+pub type Nonce = [u8; 32];
+
+const MAGIC: &[u8; 4] = b"PWHS";
+/// The magic of frames, with which connections of older releases begin.
+const FRAME_MAGIC: &[u8; 4] = b"PWL1";
+/// Bytes of the first message of each side.
+const OPENING_BYTES: usize = 44;
+const PROOF_BYTES: usize = 32;
+/// Bytes of the last message.
+const VERDICT_BYTES: usize = 36;
+
+const GOOD: u32 = 0;
+const OTHER_VERSION: u32 = 1;
+const OTHER_DOOR: u32 = 2;
+const WRONG_SECRET: u32 = 3;
+
+/// What is behind an end point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Door {
+    /// A parameter server.
+    Server = 1,
+    /// A trainer that exchanges with other trainers.
+    Trainer = 2,
+    /// A rendezvous.
+    Rendezvous = 3,
+}
+
+/// The way that a connection takes: a proof for one way is none for another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// TCP.
+    Tcp,
+    /// A Unix socket of this machine.
+    Unix,
+    /// TLS, with what only the two ends of this connection can compute.
+    Tls([u8; 32]),
+}
+
+impl Transport {
+    /// Always as long.
+    fn bytes(self) -> [u8; 33] {
+        let (code, exported) = match self {
+            Transport::Tcp => (1, [0; 32]),
+            Transport::Unix => (2, [0; 32]),
+            Transport::Tls(exported) => (3, exported),
+        };
+        let mut bytes = [code; 33];
+        bytes[1..].copy_from_slice(&exported);
+        bytes
+    }
+}
+
+/// Somebody who speaks in frames at once.
+const OLDER: Unproved = Unproved::Version { ours: VERSION, theirs: VERSION - 1 };
+
+/// What to do after bytes came: what to send, and how it ended if it has.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct ProofStep {
+    /// To be sent, also if it has ended.
+    pub send: Vec<u8>,
+    /// Whether the other side has proved that it knows the secret.
+    pub end: Option<Result<(), Unproved>>,
+}
+
+impl ProofStep {
+    fn send(send: Vec<u8>) -> Self {
+        Self { send, end: None }
+    }
+
+    fn end(end: Result<(), Unproved>) -> Self {
+        Self { send: Vec::new(), end: Some(end) }
+    }
+}
+
+/// Which of the two sides proves.
+#[derive(Clone, Copy)]
+enum Side {
+    Guest,
+    Host,
+}
+
+/// What a side knows of a connection.
+#[derive(Debug)]
+struct Transcript {
+    key: hmac::Key,
+    door: Door,
+    transport: Transport,
+    guest: Nonce,
+    host: Nonce,
+    /// What has come of the message that is waited for.
+    begun: Vec<u8>,
+}
+
+impl Transcript {
+    fn new(access: &Access, door: Door, transport: Transport) -> Self {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, access.key());
+        Self { key, door, transport, guest: [0; 32], host: [0; 32], begun: Vec::new() }
+    }
+
+    /// Everything that a proof of this side covers; each part has a fixed length.
+    fn covered(&self, side: Side) -> Vec<u8> {
+        let label: &[u8; 26] = match side {
+            Side::Guest => b"paddlewheel proof of guest",
+            Side::Host => b"paddlewheel proof of host ",
+        };
+        let mut bytes = label.to_vec();
+        bytes.extend_from_slice(&VERSION.to_le_bytes());
+        bytes.extend_from_slice(&(self.door as u32).to_le_bytes());
+        bytes.extend_from_slice(&self.transport.bytes());
+        bytes.extend_from_slice(&self.guest);
+        bytes.extend_from_slice(&self.host);
+        bytes
+    }
+
+    fn proof(&self, side: Side) -> Vec<u8> {
+        hmac::sign(&self.key, &self.covered(side)).as_ref().to_vec()
+    }
+
+    /// Whether this is the proof of a side; compared in constant time.
+    fn is_proof(&self, side: Side, proof: &[u8]) -> bool {
+        hmac::verify(&self.key, &self.covered(side), proof).is_ok()
+    }
+
+    /// Collects bytes; the message if `n` are there.
+    fn collect(&mut self, bytes: &[u8], n: usize) -> Option<Vec<u8>> {
+        let n_more = n.saturating_sub(self.begun.len()).min(bytes.len());
+        self.begun.extend_from_slice(&bytes[..n_more]);
+        (self.begun.len() >= n).then(|| std::mem::take(&mut self.begun))
+    }
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    let bytes = bytes.get(at..at + 4).and_then(|bytes| bytes.try_into().ok());
+    bytes.map_or(0, u32::from_le_bytes)
+}
+
+fn opening(number: u32, nonce: &Nonce) -> Vec<u8> {
+    let mut bytes = MAGIC.to_vec();
+    bytes.extend_from_slice(&VERSION.to_le_bytes());
+    bytes.extend_from_slice(&number.to_le_bytes());
+    bytes.extend_from_slice(nonce);
+    bytes
+}
+
+fn nonce_of(opening: &[u8]) -> Nonce {
+    opening.get(12..).and_then(|nonce| nonce.try_into().ok()).unwrap_or_default()
+}
+
+/// A side of a proof that is being made.
+pub trait Prove {
+    /// How many bytes are waited for.
+    fn n_wanted(&self) -> usize;
+    /// Bytes came, at most as many as are waited for.
+    fn take(&mut self, bytes: &[u8]) -> ProofStep;
+}
+
+/// The side that connects.
+#[derive(Debug)]
+pub struct Guest {
+    transcript: Transcript,
+    /// Whether the host has answered the opening.
+    is_answered: bool,
+}
+
+impl Guest {
+    /// Begins; also what to send first.
+    pub fn new(access: &Access, door: Door, transport: Transport, nonce: Nonce) -> (Self, Vec<u8>) {
+        let mut transcript = Transcript::new(access, door, transport);
+        transcript.guest = nonce;
+        (Self { transcript, is_answered: false }, opening(door as u32, &nonce))
+    }
+}
+
+impl Prove for Guest {
+    fn n_wanted(&self) -> usize {
+        let n = if self.is_answered { VERDICT_BYTES } else { OPENING_BYTES };
+        n - self.transcript.begun.len()
+    }
+
+    fn take(&mut self, bytes: &[u8]) -> ProofStep {
+        let n = self.n_wanted() + self.transcript.begun.len();
+        match self.transcript.collect(bytes, n) {
+            Some(message) if self.is_answered => self.verdict(&message),
+            Some(message) => self.answered(&message),
+            None if self.is_answered => ProofStep::default(),
+            None => self.beginning(),
+        }
+    }
+}
+
+impl Guest {
+    /// Whoever speaks something else need not end what it says.
+    fn beginning(&self) -> ProofStep {
+        let begun = &self.transcript.begun;
+        match begun.starts_with(FRAME_MAGIC) {
+            // A server of an older release answers with a frame.
+            true => ProofStep::end(Err(OLDER)),
+            false if is_ours(begun) => ProofStep::default(),
+            false => ProofStep::end(Err(Unproved::NotOurs)),
+        }
+    }
+
+    fn answered(&mut self, message: &[u8]) -> ProofStep {
+        if !message.starts_with(MAGIC) {
+            let is_older = message.starts_with(FRAME_MAGIC);
+            return ProofStep::end(Err(if is_older { OLDER } else { Unproved::NotOurs }));
+        }
+        let (theirs, verdict) = (u32_at(message, 4), u32_at(message, 8));
+        if theirs != VERSION || verdict == OTHER_VERSION {
+            return ProofStep::end(Err(Unproved::Version { ours: VERSION, theirs }));
+        }
+        if verdict != GOOD {
+            return ProofStep::end(Err(Unproved::Door));
+        }
+        self.is_answered = true;
+        self.transcript.host = nonce_of(message);
+        ProofStep::send(self.transcript.proof(Side::Guest))
+    }
+
+    fn verdict(&mut self, message: &[u8]) -> ProofStep {
+        if u32_at(message, 0) != GOOD {
+            return ProofStep::end(Err(Unproved::Secret));
+        }
+        let is_proof = self.transcript.is_proof(Side::Host, &message[4..]);
+        ProofStep::end(if is_proof { Ok(()) } else { Err(Unproved::Impostor) })
+    }
+}
+
+/// The side that listens.
+#[derive(Debug)]
+pub struct Host {
+    transcript: Transcript,
+    /// Whether the guest has said its opening.
+    is_opened: bool,
+}
+
+impl Host {
+    /// Waits for a guest.
+    pub fn new(access: &Access, door: Door, transport: Transport, nonce: Nonce) -> Self {
+        let mut transcript = Transcript::new(access, door, transport);
+        transcript.host = nonce;
+        Self { transcript, is_opened: false }
+    }
+}
+
+impl Prove for Host {
+    fn n_wanted(&self) -> usize {
+        let n = if self.is_opened { PROOF_BYTES } else { OPENING_BYTES };
+        n - self.transcript.begun.len()
+    }
+
+    fn take(&mut self, bytes: &[u8]) -> ProofStep {
+        let n = self.n_wanted() + self.transcript.begun.len();
+        match self.transcript.collect(bytes, n) {
+            // Whoever speaks something else need not end what it says.
+            None if !self.is_opened && !is_ours(&self.transcript.begun) => {
+                ProofStep::end(Err(Unproved::NotOurs))
+            }
+            None => ProofStep::default(),
+            Some(message) if self.is_opened => self.proved(&message),
+            Some(message) => self.opened(&message),
+        }
+    }
+}
+
+impl Host {
+    fn opened(&mut self, message: &[u8]) -> ProofStep {
+        if message.starts_with(FRAME_MAGIC) {
+            let theirs = u32_at(message, crate::frame::HEAD_BYTES);
+            let refusal = crate::refusal::Refusal::Version { ours: VERSION, theirs };
+            let reply = crate::message::Reply::Refused(refusal);
+            let send = crate::frame::to_bytes(&crate::frame::Frame { id: 0, body: &reply });
+            let end = Some(Err(Unproved::Version { ours: VERSION, theirs }));
+            return ProofStep { send, end };
+        }
+        if !message.starts_with(MAGIC) {
+            return ProofStep::end(Err(Unproved::NotOurs));
+        }
+        let (theirs, door) = (u32_at(message, 4), u32_at(message, 8));
+        if theirs != VERSION {
+            let end = Some(Err(Unproved::Version { ours: VERSION, theirs }));
+            return ProofStep { send: opening(OTHER_VERSION, &[0; 32]), end };
+        }
+        if door != self.transcript.door as u32 {
+            let send = opening(OTHER_DOOR, &[0; 32]);
+            return ProofStep { send, end: Some(Err(Unproved::Door)) };
+        }
+        self.is_opened = true;
+        self.transcript.guest = nonce_of(message);
+        ProofStep::send(opening(GOOD, &self.transcript.host))
+    }
+
+    fn proved(&mut self, message: &[u8]) -> ProofStep {
+        let is_proof = self.transcript.is_proof(Side::Guest, message);
+        let (verdict, proof) = match is_proof {
+            true => (GOOD, self.transcript.proof(Side::Host)),
+            false => (WRONG_SECRET, vec![0; PROOF_BYTES]),
+        };
+        let mut send = verdict.to_le_bytes().to_vec();
+        send.extend_from_slice(&proof);
+        let end = if is_proof { Ok(()) } else { Err(Unproved::Secret) };
+        ProofStep { send, end: Some(end) }
+    }
+}
+
+/// Whether bytes may be the beginning of an opening, or of a frame of an older release.
+fn is_ours(begun: &[u8]) -> bool {
+    let n = begun.len().min(4);
+    begun[..n] == MAGIC[..n] || begun[..n] == FRAME_MAGIC[..n]
+}
+
+#[cfg(test)]
+mod tests;

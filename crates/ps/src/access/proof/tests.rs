@@ -1,0 +1,154 @@
+use super::*;
+use crate::access::Secret;
+use crate::frame::{self, FRAME_BYTES_MAX, Frame};
+use crate::message::{Ping, Reply, Request};
+use crate::refusal::Refusal;
+
+fn access(secret: &str) -> Access {
+    Access::with(Secret::new(secret).unwrap())
+}
+
+const OURS: &str = "the secret of this job";
+
+/// A guest, and what it says first.
+struct Begun {
+    guest: Guest,
+    opening: Vec<u8>,
+}
+
+fn begun(access: &Access, door: Door, transport: Transport) -> Begun {
+    let (guest, opening) = Guest::new(access, door, transport, [7; 32]);
+    Begun { guest, opening }
+}
+
+fn guest(secret: &str, transport: Transport) -> Begun {
+    begun(&access(secret), Door::Server, transport)
+}
+
+fn host(secret: &str) -> Host {
+    Host::new(&access(secret), Door::Server, Transport::Tcp, [9; 32])
+}
+
+/// Both ends, so many bytes at a time; how it ended for the guest and for the host.
+fn meet(begun: Begun, mut host: Host, n_at_once: usize) -> [Option<Result<(), Unproved>>; 2] {
+    let Begun { mut guest, opening } = begun;
+    let (mut to_host, mut to_guest) = (opening, Vec::new());
+    let mut ends = [None, None];
+    while !to_host.is_empty() || !to_guest.is_empty() {
+        let n = n_at_once.min(to_host.len()).min(host.n_wanted());
+        let step = host.take(&to_host.drain(..n).collect::<Vec<_>>());
+        to_guest.extend(step.send);
+        ends[1] = ends[1].or(step.end);
+        if n == 0 || ends[1].is_some() {
+            to_host.clear();
+        }
+        let n = n_at_once.min(to_guest.len()).min(guest.n_wanted());
+        let step = guest.take(&to_guest.drain(..n).collect::<Vec<_>>());
+        to_host.extend(step.send);
+        ends[0] = ends[0].or(step.end);
+        if ends[0].is_some() {
+            to_guest.clear();
+        }
+    }
+    ends
+}
+
+#[test]
+fn who_knows_the_secret_comes_in_however_the_bytes_come() {
+    for n_at_once in 1..60 {
+        let ends = meet(guest(OURS, Transport::Tcp), host(OURS), n_at_once);
+        assert_eq!(ends, [Some(Ok(())); 2], "{n_at_once} bytes at a time");
+    }
+    let open = Access::default();
+    let guest = begun(&open, Door::Trainer, Transport::Unix);
+    let host = Host::new(&open, Door::Trainer, Transport::Unix, [2; 32]);
+    assert_eq!(meet(guest, host, 99), [Some(Ok(())); 2], "a job without a secret");
+}
+
+#[test]
+fn another_secret_is_none() {
+    let ends = meet(guest("the secret of another job", Transport::Tcp), host(OURS), 99);
+    assert_eq!(ends, [Some(Err(Unproved::Secret)); 2]);
+    let none = begun(&Access::default(), Door::Server, Transport::Tcp);
+    assert_eq!(meet(none, host(OURS), 99), [Some(Err(Unproved::Secret)); 2]);
+    let open = Host::new(&Access::default(), Door::Server, Transport::Tcp, [9; 32]);
+    assert_eq!(meet(guest(OURS, Transport::Tcp), open, 99), [Some(Err(Unproved::Secret)); 2]);
+}
+
+#[test]
+fn a_proof_is_for_one_way_only() {
+    // Somebody passes on what a guest says on a Unix socket, or through a TLS session of his own.
+    for transport in [Transport::Unix, Transport::Tls([1; 32])] {
+        let ends = meet(guest(OURS, transport), host(OURS), 99);
+        assert_eq!(ends, [Some(Err(Unproved::Secret)); 2], "{transport:?}");
+    }
+}
+
+#[test]
+fn what_was_heard_once_is_useless_afterwards() {
+    let Begun { guest: mut first, opening } = guest(OURS, Transport::Tcp);
+    let mut listening = host(OURS);
+    let answer = listening.take(&opening).send;
+    let proof = first.take(&answer).send;
+    assert_eq!(listening.take(&proof).end, Some(Ok(())));
+    // The same bytes again: the host has another nonce.
+    let mut again = Host::new(&access(OURS), Door::Server, Transport::Tcp, [10; 32]);
+    again.take(&opening);
+    let step = again.take(&proof);
+    assert_eq!(step.end, Some(Err(Unproved::Secret)));
+    assert!(step.send[4..].iter().all(|&byte| byte == 0), "no proof for a stranger");
+}
+
+#[test]
+fn a_guest_notices_a_host_that_does_not_know() {
+    let mut guest = guest(OURS, Transport::Tcp).guest;
+    let proof = guest.take(&opening(GOOD, &[3; 32])).send;
+    // It sends the guest's own proof back.
+    let mut verdict = GOOD.to_le_bytes().to_vec();
+    verdict.extend_from_slice(&proof);
+    assert_eq!(guest.take(&verdict).end, Some(Err(Unproved::Impostor)));
+}
+
+#[test]
+fn other_releases_are_told_and_told_apart() {
+    let mut other = opening(Door::Server as u32, &[0; 32]);
+    other[4] = VERSION as u8 + 1;
+    let version = Unproved::Version { ours: VERSION, theirs: VERSION + 1 };
+    let step = host(OURS).take(&other);
+    assert_eq!((step.end, u32_at(&step.send, 8)), (Some(Err(version)), OTHER_VERSION));
+    // A trainer of an older release greets in a frame, and its answer is a frame.
+    let hello =
+        crate::message::Hello { version: 5, ..crate::message::Hello::new("", 0, 1, Vec::new()) };
+    let old = frame::to_bytes(&Frame { id: 0, body: &Request::Hello(hello) });
+    let step = host(OURS).take(&old[..OPENING_BYTES]);
+    let (_, reply) = frame::read::<Reply>(&mut &step.send[..], FRAME_BYTES_MAX).unwrap();
+    assert_eq!(reply, Reply::Refused(Refusal::Version { ours: VERSION, theirs: 5 }));
+    // And a server of an older release answers in a frame.
+    let mut guest = guest(OURS, Transport::Tcp).guest;
+    let frame = frame::to_bytes(&Frame { id: 0, body: &Request::from(Ping) });
+    assert_eq!(guest.take(&frame).end, Some(Err(OLDER)));
+}
+
+#[test]
+fn another_door_is_another_door() {
+    let guest = begun(&access(OURS), Door::Rendezvous, Transport::Tcp);
+    assert_eq!(meet(guest, host(OURS), 99), [Some(Err(Unproved::Door)); 2]);
+}
+
+#[test]
+fn something_else_is_noticed_at_its_first_bytes() {
+    let http = b"GET / HTTP/1.1\r\n";
+    assert_eq!(host(OURS).take(http).end, Some(Err(Unproved::NotOurs)));
+    assert_eq!(guest(OURS, Transport::Tcp).guest.take(http).end, Some(Err(Unproved::NotOurs)));
+    assert_eq!(host(OURS).take(b"P").end, None);
+}
+
+#[test]
+fn a_stranger_costs_some_tens_of_bytes() {
+    let mut host = host(OURS);
+    for byte in &opening(Door::Server as u32, &[0; 32]) {
+        assert!(host.n_wanted() <= OPENING_BYTES);
+        host.take(&[*byte]);
+    }
+    assert!(host.transcript.begun.capacity() <= 64 && host.n_wanted() == PROOF_BYTES);
+}

@@ -1,0 +1,194 @@
+//! Proofs of the secret over sockets: what happens on a connection before anything else.
+
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+use super::{READ_TIMEOUT, Stream, is_timeout};
+use crate::access::proof::{Door, Guest, Host, Prove, Transport, Unproved};
+use crate::access::{Access, random};
+use crate::endpoint::Endpoint;
+use crate::error::{Error, Result};
+
+/// How long a peer has to prove that it belongs to the job.
+pub(super) const PROOF_TIME: Duration = Duration::from_secs(10);
+/// Connections whose peers have not proved that yet. If there are more, the oldest are cut: a peer
+/// that is one of ours needs some milliseconds, and comes again.
+pub(super) const UNPROVED_MAX: usize = 1024;
+
+/// How a proof ended, if it has.
+pub(super) type ProofEnd = Option<std::result::Result<(), Unproved>>;
+
+/// Reads what has come and answers it.
+pub(super) fn advance(
+    stream: &mut (impl Read + Write),
+    proof: &mut impl Prove,
+) -> io::Result<ProofEnd> {
+    let mut buffer = [0; 64];
+    loop {
+        let n_wanted = proof.n_wanted().min(buffer.len());
+        let n = match stream.read(&mut buffer[..n_wanted]) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(n) => n,
+            Err(error) if is_timeout(&error) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let step = proof.take(&buffer[..n]);
+        // Some tens of bytes: a connection on which nothing was written yet takes them at once.
+        stream.write_all(&step.send)?;
+        if step.end.is_some() {
+            return Ok(step.end);
+        }
+    }
+}
+
+/// A proof that this process begins.
+#[derive(Debug)]
+pub(super) struct Entering {
+    pub(super) stream: Stream,
+    guest: Guest,
+    until: Instant,
+}
+
+impl Entering {
+    pub(super) fn begin(stream: Stream, access: &Access, door: Door) -> io::Result<Self> {
+        let nonce = random().map_err(io::Error::other)?;
+        let (guest, opening) = Guest::new(access, door, stream.transport(), nonce);
+        (&mut &stream).write_all(&opening)?;
+        Ok(Self { stream, guest, until: Instant::now() + PROOF_TIME })
+    }
+
+    /// Goes on, for as long as a read may take.
+    pub(super) fn advance(&mut self) -> io::Result<ProofEnd> {
+        match advance(&mut &self.stream, &mut self.guest)? {
+            None if Instant::now() > self.until => {
+                Err(io::Error::new(io::ErrorKind::TimedOut, "whoever listens there says nothing"))
+            }
+            end => Ok(end),
+        }
+    }
+
+    /// Waits until it is proved.
+    pub(super) fn finish(mut self, endpoint: &Endpoint) -> Result<Stream> {
+        loop {
+            match self.advance().map_err(Error::Socket)? {
+                Some(Ok(())) => return Ok(self.stream),
+                Some(Err(why)) => return Err(Error::Unproved { endpoint: endpoint.clone(), why }),
+                None => {}
+            }
+        }
+    }
+}
+
+/// Proves on a connection of one's own that this process knows the secret, and waits for the proof of
+/// the other side: for programs that speak to a process of a job by themselves.
+pub fn enter(stream: &TcpStream, access: &Access, door: Door) -> Result<()> {
+    let before = stream.read_timeout().map_err(Error::Socket)?;
+    stream.set_read_timeout(Some(READ_TIMEOUT)).map_err(Error::Socket)?;
+    let (mut guest, opening) = Guest::new(access, door, Transport::Tcp, random()?);
+    (&mut &*stream).write_all(&opening).map_err(Error::Socket)?;
+    let until = Instant::now() + PROOF_TIME;
+    loop {
+        match advance(&mut &*stream, &mut guest).map_err(Error::Socket)? {
+            Some(Ok(())) => break,
+            Some(Err(why)) => {
+                let at = stream.peer_addr().map_err(Error::Socket)?;
+                let endpoint = Endpoint { host: at.ip().to_string(), port: at.port() };
+                return Err(Error::Unproved { endpoint, why });
+            }
+            None if Instant::now() > until => {
+                return Err(Error::Socket(io::ErrorKind::TimedOut.into()));
+            }
+            None => {}
+        }
+    }
+    stream.set_read_timeout(before).map_err(Error::Socket)
+}
+
+/// A proof that somebody else begins.
+#[derive(Debug)]
+pub(super) struct Proving {
+    access: Access,
+    door: Door,
+    /// None until something has come.
+    host: Option<Host>,
+}
+
+impl Proving {
+    pub(super) fn new(access: &Access, door: Door) -> Self {
+        Self { access: access.clone(), door, host: None }
+    }
+
+    /// Goes on with what has come.
+    pub(super) fn advance(&mut self, stream: &Stream) -> io::Result<ProofEnd> {
+        let host = match &mut self.host {
+            Some(host) => host,
+            none => {
+                let nonce = random().map_err(io::Error::other)?;
+                none.insert(Host::new(&self.access, self.door, stream.transport(), nonce))
+            }
+        };
+        advance(&mut &*stream, host)
+    }
+}
+
+/// Connections whose peers have not proved that they belong to the job. They cost no thread.
+#[derive(Debug)]
+pub(super) struct Porch {
+    access: Access,
+    door: Door,
+    /// The oldest first.
+    waiting: VecDeque<Visitor>,
+}
+
+#[derive(Debug)]
+struct Visitor {
+    stream: Stream,
+    proof: Proving,
+    until: Instant,
+}
+
+impl Porch {
+    pub(super) fn new(access: &Access, door: Door) -> Self {
+        Self { access: access.clone(), door, waiting: VecDeque::new() }
+    }
+
+    /// Somebody has connected.
+    pub(super) fn add(&mut self, stream: Stream) {
+        if stream.set_nonblocking(true).is_err() {
+            return;
+        }
+        let until = Instant::now() + PROOF_TIME;
+        let proof = Proving::new(&self.access, self.door);
+        self.waiting.push_back(Visitor { stream, proof, until });
+        if self.waiting.len() > UNPROVED_MAX {
+            self.waiting.pop_front();
+        }
+    }
+
+    /// What to watch for something to read.
+    pub(super) fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.waiting.iter().map(|visitor| visitor.stream.as_fd())
+    }
+
+    /// Goes on with all of them; those that have proved it, ready to be read with timeouts.
+    pub(super) fn proved(&mut self) -> Vec<Stream> {
+        let now = Instant::now();
+        let mut proved = Vec::new();
+        for mut visitor in std::mem::take(&mut self.waiting) {
+            match visitor.proof.advance(&visitor.stream) {
+                Ok(None) if now < visitor.until => self.waiting.push_back(visitor),
+                Ok(Some(Ok(()))) => proved.push(visitor.stream),
+                // Nobody of ours, or gone.
+                Ok(_) | Err(_) => {}
+            }
+        }
+        let is_ready = |stream: &Stream| {
+            stream.set_nonblocking(false).and_then(|()| stream.set_timeouts()).is_ok()
+        };
+        proved.retain(is_ready);
+        proved
+    }
+}

@@ -1,0 +1,31 @@
+//! Why a process does not belong to a job, as far as its proof says.
+
+/// A shorter secret could be guessed.
+pub(crate) const SECRET_BYTES_MIN: usize = 16;
+
+/// Why there is no proof.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unproved {
+    /// The other side says that our proof is wrong, or we say so of its.
+    #[error("secret")]
+    Secret,
+    /// Whoever listens there does not know the secret.
+    #[error("whoever listens there does not know the secret of this job")]
+    Impostor,
+    /// Another version of the protocol.
+    #[error(
+        "protocol version {theirs} is spoken, {ours} is needed: install the same release on all machines"
+    )]
+    Version {
+        /// What is spoken here.
+        ours: u32,
+        /// What is spoken there.
+        theirs: u32,
+    },
+    /// Something else of this package listens there.
+    #[error("another kind of process listens there: is the address right?")]
+    Door,
+    /// The first bytes are not ours.
+    #[error("the first bytes are not ours (an HTTP client, another service?)")]
+    NotOurs,
+}

@@ -1,0 +1,53 @@
+//! The first bytes of a connection: what strangers send before they have proved anything.
+
+use ps::access::proof::{Door, Guest, Host, Prove, Transport};
+use ps::{Access, Secret};
+
+use super::Target;
+
+const NONCES: [[u8; 32]; 2] = [[7; 32], [9; 32]];
+
+fn access() -> Access {
+    Access::with(Secret::new("the secret of this job").expect("long enough"))
+}
+
+fn sides() -> (Guest, Vec<u8>, Host) {
+    let [of_guest, of_host] = NONCES;
+    let (guest, opening) = Guest::new(&access(), Door::Server, Transport::Tcp, of_guest);
+    (guest, opening, Host::new(&access(), Door::Server, Transport::Tcp, of_host))
+}
+
+/// Whether these bytes prove to be of somebody who knows the secret.
+fn is_proved(side: &mut impl Prove, bytes: &[u8]) -> bool {
+    let mut left = bytes;
+    while !left.is_empty() {
+        let (now, rest) = left.split_at(side.n_wanted().min(left.len()).min(5));
+        assert!(!now.is_empty() && side.n_wanted() <= 44, "a stranger is not waited for long");
+        left = rest;
+        if let Some(end) = side.take(now).end {
+            return end.is_ok();
+        }
+    }
+    false
+}
+
+/// What each of the two sides hears of the other.
+fn heard() -> [Vec<u8>; 2] {
+    let (mut guest, opening, mut host) = sides();
+    let answer = host.take(&opening).send;
+    let proof = guest.take(&answer).send;
+    let verdict = host.take(&proof).send;
+    [[opening, proof].concat(), [answer, verdict].concat()]
+}
+
+/// Broken proofs: nobody gets in by anything but the right bytes.
+pub(super) fn proofs() -> Target {
+    let right = heard();
+    let inputs = right.to_vec();
+    let read = move |bytes: &[u8]| {
+        let (mut guest, _, mut host) = sides();
+        assert!(!is_proved(&mut host, bytes) || bytes.starts_with(&right[0]), "a stranger is in");
+        assert!(!is_proved(&mut guest, bytes) || bytes.starts_with(&right[1]), "an impostor is in");
+    };
+    Target { name: "proofs", inputs, words: &[b"PWHS", b"PWL1"], read: Box::new(read), share: 20 }
+}
