@@ -8,6 +8,7 @@ import socket
 import stat
 import threading
 
+import numpy
 import pytest
 
 from conftest import HERE
@@ -72,7 +73,7 @@ def serve(handler, folder):
 
 
 def numbers(dataset):
-    return [int(n) for batch in dataset.batches() for n in batch["n"].numpy().ravel()]
+    return [int(n) for batch in dataset.batches() for n in numpy.array(batch["n"]).ravel()]
 
 
 def dataset_of(files):

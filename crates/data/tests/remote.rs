@@ -80,11 +80,12 @@ fn an_empty_file_has_no_lines() {
 fn a_file_that_changes_meanwhile_is_an_error() {
     let server = FileServer::start();
     server.put("a", &text(N), "\"1\"");
-    server.fail(&[Fault::Cut(2_000_000), Fault::Silence]);
+    server.fail(&[&[Fault::Cut(2_000_000)][..], &[Fault::Status(503); 1000]].concat());
     let mut dataset = dataset(&[server.url("a")], 10);
     let mut reader = dataset.start(1).unwrap().remove(0);
     reader.next().unwrap().unwrap();
     server.put("a", &text(N), "\"2\"");
+    server.fail(&[]);
     let error = ids(&mut reader).unwrap_err();
     assert!(matches!(&error, Error::FileChanged { .. }), "{error}");
 }
@@ -132,7 +133,7 @@ fn a_reader_that_leaves_ends_its_waits() {
 
 /// Takes `n` batches, forgets the reader, and lets a new dataset go on.
 fn interrupted(files: &[String], n: usize, set: fn(&mut Dataset)) -> (Vec<i64>, Positions) {
-    let mut dataset = dataset(files, 7);
+    let mut dataset = dataset(files, 10);
     set(&mut dataset);
     let (mut readers, mut positions) = dataset.start_at(1, None).unwrap();
     let mut before = Vec::new();
@@ -145,7 +146,7 @@ fn interrupted(files: &[String], n: usize, set: fn(&mut Dataset)) -> (Vec<i64>, 
 }
 
 fn go_on(files: &[String], from: &Positions, set: fn(&mut Dataset)) -> Result<Vec<i64>, Error> {
-    let mut dataset = dataset(files, 7);
+    let mut dataset = dataset(files, 10);
     set(&mut dataset);
     let (mut readers, _) = dataset.start_at(1, Some(from))?;
     ids(&mut readers[0])
@@ -160,7 +161,7 @@ fn a_pass_goes_on_at_its_byte() {
     server.put("a", &first, "\"1\"");
     server.put("b", &text(100), "\"2\"");
     let files = [server.url("a"), server.url("b")];
-    for n in [1, 5, 14, 20] {
+    for n in [1, 5, 10, 14] {
         let (mut all, positions) = interrupted(&files, n, |_| {});
         server.requests();
         all.extend(go_on(&files, &positions, |_| {}).unwrap());

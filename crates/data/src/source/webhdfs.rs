@@ -203,7 +203,7 @@ impl FileStatus {
     }
 
     fn version(&self) -> Version {
-        Version { len: Some(self.len), tag: self.changed.to_string() }
+        Version { len: Some(self.len), tag: format!("{} {}", self.changed, self.len) }
     }
 }
 

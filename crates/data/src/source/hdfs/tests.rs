@@ -5,7 +5,6 @@ use super::*;
 /// A `hadoop` that keeps its files in a folder beside it.
 const HADOOP: &str = include_str!("../../../../../python/tests/programs/hadoop.sh");
 
-
 fn client() -> (HdfsClient, tempfile::TempDir) {
     let home = tempfile::tempdir().unwrap();
     let program = home.path().join("bin").join("hadoop");
