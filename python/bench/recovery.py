@@ -83,37 +83,38 @@ def train(mode, batch, data):
     fleet.stop_worker()
 
 
-def fill():
-    """Either role: fills a table of 1 GB, then takes small steps."""
+def fill(n_rows):
+    """Either role: fills a table of so many rows, then takes small steps."""
     import numpy
 
     fluid, fleet, strategy = fleet_of("sync")
     ids = fluid.data("ids", [None, 1], "int64")
     table = fluid.ParamAttr(name="table", initializer=fluid.initializer.Constant(0.5))
-    rows = fluid.layers.embedding(ids, [BIG_ROWS, BIG_WIDTH], is_sparse=True, param_attr=table)
+    rows = fluid.layers.embedding(ids, [n_rows, BIG_WIDTH], is_sparse=True, param_attr=table)
     loss = fluid.layers.reduce_mean(fluid.layers.fc(rows, 1))
     exe = minimize(fluid, fleet, strategy, loss)
     n_trainers, rank = fleet.worker_num(), fleet.worker_index()
-    for first in range(rank * BIG_BATCH, BIG_ROWS, n_trainers * BIG_BATCH):
-        feed = {"ids": numpy.arange(first, first + BIG_BATCH).reshape(-1, 1)}
+    batch = min(BIG_BATCH, n_rows // n_trainers)
+    for first in range(rank * batch, n_rows, n_trainers * batch):
+        feed = {"ids": numpy.arange(first, first + batch).reshape(-1, 1)}
         exe.run(fleet.main_program, feed=feed)
     print("FILLED", flush=True)
     rng = numpy.random.RandomState(rank)
     # Whoever measures ends the job.
     while True:
-        feed = {"ids": rng.randint(0, BIG_ROWS, (2600, 1))}
+        feed = {"ids": rng.randint(0, n_rows, (2600, 1))}
         began = time.monotonic()
         exe.run(fleet.main_program, feed=feed)
-        print("STEP %.3f %.2f" % (time.time(), 1000 * (time.monotonic() - began)), flush=True)
+        print("STEP %.4f %.2f" % (time.time(), 1000 * (time.monotonic() - began)), flush=True)
 
 
 class Job:
     """A job of this script in a folder of its own."""
 
-    def __init__(self, folder, arguments, options, script=__file__):
+    def __init__(self, folder, arguments, options):
         self.folder = folder
         command = [os.path.join(BIN, "paddlewheel"), "launch_ps", "--worker_num", "2", "--server_num", "2"]
-        command += [*options, os.path.abspath(script), *arguments]
+        command += [*options, os.path.abspath(__file__), *arguments]
         environment = dict(os.environ, PATH=BIN + os.pathsep + os.environ["PATH"])
         self.output = open(os.path.join(folder, "launcher.log"), "wb")
         self.launcher = subprocess.Popen(
@@ -198,7 +199,7 @@ def longest_step(snapshots):
     """Milliseconds of the longest step of a job with a table of 1 GB."""
     with tempfile.TemporaryDirectory() as folder:
         options = ["--snapshot_dir", os.path.join(folder, "snapshots")] if snapshots else []
-        job = Job(folder, ["--fill"], options)
+        job = Job(folder, ["--fill", str(BIG_ROWS)], options)
         try:
             wait_until("the table is filled", lambda: len(steps(job, "workerlog.1")) > 300)
             time.sleep(PAUSE_S)
@@ -226,7 +227,7 @@ def kill():
     """From `kill -9` to the next step that the script finishes, with a table of 1 GB."""
     with tempfile.TemporaryDirectory() as folder:
         options = ["--snapshot_dir", os.path.join(folder, "snapshots"), "--max_restarts", "100"]
-        job = Job(folder, ["--fill"], options)
+        job = Job(folder, ["--fill", str(BIG_ROWS)], options)
         try:
             wait_until("the table is filled", lambda: len(steps(job, "workerlog.1")) > 300)
             for kind, role in (("server", "PSERVER"), ("trainer", "TRAINER")):
@@ -253,7 +254,7 @@ def main():
     if sys.argv[1:2] == ["--train"]:
         return train(sys.argv[2], int(sys.argv[3]), sys.argv[4])
     if sys.argv[1:2] == ["--fill"]:
-        return fill()
+        return fill(int(sys.argv[2]))
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--rounds", type=int, default=3)
     cases = ["%s-%d" % (mode, batch) for mode in MODES for batch in (100, 1000)] + ["kill", "pause"]

@@ -29,10 +29,12 @@ def trainers(job):  # noqa: F811
 @pytest.mark.parametrize("before, after, variables", [(2, 3, {}), (3, 1, {}), (2, 3, {"PLAIN": "1"}), (3, 2, {"PLAIN": "1"})])
 def test_a_running_job_gets_another_number_of_servers(job, before, after, variables):  # noqa: F811
     scaled = job("scaled", "sync", n_servers=before, **variables)
-    scaled.wait_for_step(60)
+    scaled.wait_for_step(60, n_cuts=1)
     living = trainers(scaled)
     assert "the job has %d servers" % after in scale(scaled, after), scaled.logs()
     scaled.finish()
+    # They did not wait for the old ones to end before they read what those had kept.
+    assert "bytes were read before" in scaled.log("serverlog.0.1"), scaled.logs()
     assert trainers(scaled) == living, scaled.logs()
     assert "the job has %d servers now" % after in scaled.log("workerlog.1"), scaled.logs()
     assert scaled.saved() == calm(job, "calm", after, **variables), scaled.logs()

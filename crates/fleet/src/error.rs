@@ -312,6 +312,20 @@ pub enum ScaleError {
     /// No launcher would answer the request.
     #[error("no job runs with the snapshots in {}: start it with launch_ps --resume and the number of servers", .0.display())]
     NotRunning(PathBuf),
+    /// The launchers of several machines would have to do it together.
+    #[error(
+        "the job with the snapshots in {} keeps its servers: it runs on several machines ({}), whose launchers \
+         do not talk to each other, so that no list of new servers is theirs to choose; stop it, and start it \
+         again on all machines with --resume and the number of servers",
+        .folder.display(),
+        .nodes.join(", ")
+    )]
+    SeveralMachines {
+        /// The folder of snapshots.
+        folder: PathBuf,
+        /// The machines.
+        nodes: Vec<String>,
+    },
     /// The launcher cannot do it.
     #[error("the job keeps its servers: {0}")]
     Refused(String),

@@ -17,6 +17,7 @@ pub mod mates;
 pub mod models;
 pub mod modules;
 pub mod nets;
+pub mod recorded;
 pub mod recovery;
 pub mod reference;
 pub mod saver;

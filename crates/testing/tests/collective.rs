@@ -8,10 +8,11 @@ use program::{Attr, Program, UniqueNames};
 use serde_json::{Value as Json, json};
 use tensor::{Lod, Tensor};
 use testing::close::{Tolerance, assert_close, assert_tensor};
-use testing::golden::{self, Golden};
+use testing::golden;
 use testing::job::{self, Plan};
 use testing::mates::{Mates, Trained};
 use testing::nets;
+use testing::recorded::RecordedJob;
 use train::transpile::{CollectiveJob, CollectiveMode, transpile_collective};
 use train::{Error, Feed};
 
@@ -144,38 +145,19 @@ fn all(trained: Vec<train::Result<Trained>>) -> Vec<Trained> {
     trained.into_iter().map(|one| one.unwrap_or_else(|error| panic!("{error}"))).collect()
 }
 
-fn golden_feed(golden: &Golden, trainer: usize, step: usize) -> Feed {
-    let prefix = format!("trainer{trainer}/batch/");
-    let names: Vec<String> = golden.under(&prefix).map(|(name, _)| name.to_string()).collect();
-    names.iter().fold(Feed::new(), |feed, name| {
-        let mut batch = golden.part(&format!("{prefix}{name}"), step);
-        if name.starts_with('C') {
-            batch.set_lod(Lod::from_lengths(vec![1; batch.dims()[0]]));
-        }
-        feed.with(name, batch)
-    })
-}
-
 /// Trains with the batches of one of Fluid's recorded jobs with servers: the numbers are the same.
 #[track_caller]
 fn follows_fluid(name: &str) {
-    let golden = Golden::load(&format!("ps_{name}.npz"));
-    let config = golden::json("config.json");
-    let cases = config["ps"].as_array().unwrap();
-    let mut case = cases.iter().find(|case| case["name"] == name).unwrap().clone();
-    case["net"]["tanh"] = true.into();
-    case["net"]["mean"] = true.into();
-    let n = |key: &str| case[key].as_u64().unwrap() as usize;
+    let recorded = RecordedJob::load(name);
+    let (golden, case) = (&recorded.golden, &recorded.case);
     // What Fluid's servers begin with, where golden numbers do not say it.
-    let mut plan = Plan::sync(n("servers"), n("trainers"));
-    plan.config.fluid_block_init = true;
-    let begin = job::run(&plan, || nets::build(&case).unwrap(), |_, _| Feed::new(), 0).saved;
+    let plan = recorded.plan();
+    let begin = job::run(&plan, || nets::build(case).unwrap(), |_, _| Feed::new(), 0).saved;
     for mode in MODES {
-        let mut mates = Mates::new(n("trainers"), mode, n("steps"));
-        let init = golden.under("init/").map(|(name, tensor)| (name.to_string(), tensor.clone()));
-        mates.init = begin.clone().into_iter().chain(init).collect();
-        let feed = |trainer: usize, step: usize| golden_feed(&golden, trainer, step);
-        let trained = all(mates.train(|_| nets::build(&case).unwrap(), feed));
+        let mut mates = Mates::new(recorded.n("trainers"), mode, recorded.n("steps"));
+        mates.init = begin.clone().into_iter().chain(recorded.init()).collect();
+        let feed = |trainer: usize, step: usize| recorded.feed(trainer, step);
+        let trained = all(mates.train(|_| nets::build(case).unwrap(), feed));
         equal(&trained);
         for (trainer, own) in trained.iter().enumerate() {
             let key = format!("trainer{trainer}/losses");

@@ -2,6 +2,9 @@
 //! blamed, and that no process is left behind.
 #![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
 
+#[path = "launcher/machines.rs"]
+mod machines;
+
 use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
@@ -501,51 +504,6 @@ fn a_killed_keeper_has_a_successor() {
         });
     }
     job.cluster.kill("launcher");
-    job.expect_nobody();
-}
-
-#[test]
-fn each_machine_starts_its_own_again() {
-    let port = free_ports(1)[0];
-    let mut job = Job::new(WORK);
-    for host in ["127.0.0.2", "127.0.0.3"] {
-        let options = format!(
-            "launch_ps --cluster_node_ips 127.0.0.2,127.0.0.3 --node_ip {host} --worker_num 1 \
-             --server_num 1 --start_port {port} --log_dir logs --snapshot_dir shared"
-        );
-        job.launch(host, &options);
-        let id = if host.ends_with('2') { 0 } else { 1 };
-        job.wait_for_log(&format!("workerlog.{id}"), "start 0");
-    }
-    job.kill("TRAINER.1");
-    job.cluster.wait_for_line("127.0.0.3", "it is started again (1 of 5)", LIMIT);
-    job.wait_for_log("workerlog.1", "start 1");
-    job.touch("enough");
-    for host in ["127.0.0.2", "127.0.0.3"] {
-        assert!(job.cluster.wait(host, LIMIT).success(), "{}", job.cluster.logs());
-        let mark = format!("shared/finished.{host}");
-        assert!(job.cluster.folder().join(mark).exists());
-    }
-    assert!(!job.cluster.log("127.0.0.2").contains("started again"), "{}", job.cluster.logs());
-    job.expect_nobody();
-}
-
-/// A machine that died when its trainer was through, and comes back when the others have ended: its
-/// trainer would wait for their servers.
-#[test]
-fn a_machine_that_comes_back_after_the_end_ends() {
-    let port = free_ports(1)[0];
-    let line = ps::lines::JOB_OVER;
-    let mut job = Job::new(&format!(
-        "[ $TRAINING_ROLE = PSERVER ] && echo \"{line} at cut 3\" && exit 0; sleep 1000"
-    ));
-    let options = format!(
-        "launch_ps --cluster_node_ips 127.0.0.2,127.0.0.3 --node_ip 127.0.0.3 --worker_num 1 \
-         --server_num 1 --start_port {port} --log_dir logs --snapshot_dir shared"
-    );
-    assert_eq!(job.run(&options), 0, "{}", job.said());
-    assert!(job.said().contains("nobody has come"), "{}", job.said());
-    assert!(job.cluster.folder().join("shared/finished.127.0.0.3").exists());
     job.expect_nobody();
 }
 

@@ -6,8 +6,8 @@ use program::distributed::Mode;
 use serde_json::Value as Json;
 use tensor::{Lod, Tensor};
 use testing::close::{Tolerance, assert_close, assert_tensor};
-use testing::golden::{self, Golden};
 use testing::job::{self, Plan};
+use testing::recorded::RecordedJob;
 use testing::{nets, reference};
 use train::Feed;
 use train::transpile::Config;
@@ -15,19 +15,12 @@ use train::transpile::Config;
 /// Replays one of Fluid's recorded runs with real sockets.
 #[track_caller]
 fn follows_fluid(name: &str) {
-    let golden = Golden::load(&format!("ps_{name}.npz"));
-    let config = golden::json("config.json");
-    let cases = config["ps"].as_array().unwrap();
-    let mut case = cases.iter().find(|case| case["name"] == name).unwrap().clone();
-    case["net"]["tanh"] = true.into();
-    case["net"]["mean"] = true.into();
-    let n = |key: &str| case[key].as_u64().unwrap() as usize;
-    let mut plan = Plan::sync(n("servers"), n("trainers"));
-    plan.config.fluid_block_init = true;
-    let init = golden.under("init/").map(|(name, tensor)| (name.to_string(), tensor.clone()));
-    plan.init = init.collect();
-    let feed = |trainer: usize, step: usize| golden_feed(&golden, trainer, step);
-    let outcome = job::run(&plan, || nets::build(&case).unwrap(), feed, n("steps"));
+    let recorded = RecordedJob::load(name);
+    let (golden, case) = (&recorded.golden, &recorded.case);
+    let mut plan = recorded.plan();
+    plan.init = recorded.init().collect();
+    let feed = |trainer: usize, step: usize| recorded.feed(trainer, step);
+    let outcome = job::run(&plan, || nets::build(case).unwrap(), feed, recorded.n("steps"));
     for (trainer, losses) in outcome.losses.iter().enumerate() {
         let key = format!("trainer{trainer}/losses");
         assert_close(&key, losses, &golden.numbers(&key), Tolerance::of(1e-5));
@@ -40,18 +33,6 @@ fn follows_fluid(name: &str) {
     let saved = outcome.saved.keys().filter(|name| !name.starts_with("learning_rate"));
     let expected: Vec<&String> = golden.words("saved_files").iter().collect();
     assert_eq!(saved.collect::<Vec<_>>(), expected);
-}
-
-fn golden_feed(golden: &Golden, trainer: usize, step: usize) -> Feed {
-    let prefix = format!("trainer{trainer}/batch/");
-    let names: Vec<String> = golden.under(&prefix).map(|(name, _)| name.to_string()).collect();
-    names.iter().fold(Feed::new(), |feed, name| {
-        let mut batch = golden.part(&format!("{prefix}{name}"), step);
-        if name.starts_with('C') {
-            batch.set_lod(Lod::from_lengths(vec![1; batch.dims()[0]]));
-        }
-        feed.with(name, batch)
-    })
 }
 
 #[test]

@@ -382,6 +382,12 @@ pub enum Error {
     )]
     LoadedTable { table: String, server: i64, detail: String },
 
+    #[error(
+        "table `{table}` was not saved: the servers went back to a cut while it was listed; it is saved \
+         when the script does so again"
+    )]
+    SaveGivenUp { table: String },
+
     #[error("distributed table `{table}` holds {actual}; its rows must be float32")]
     TableType { table: String, actual: tensor::DType },
 

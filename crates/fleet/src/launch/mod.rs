@@ -63,6 +63,14 @@ fn run_ps(
         let path = || folder.clone();
         removed.map_err(|source| Error::File { what: "clear", path: path(), source })?;
     }
+    if snapshots.as_ref().is_some_and(|snapshots| snapshots.is_over(&job)) {
+        let nodes = job.server_nodes.join(", ");
+        console.say(&format!(
+            "the job is over: it has come to its end on all machines with servers ({nodes})"
+        ));
+        snapshots.into_iter().try_for_each(|snapshots| snapshots.finish())?;
+        return Ok(0);
+    }
     let ended = supervisor::run(&job, host, console)?;
     if let Some(snapshots) = snapshots.filter(|_| ended.is_done) {
         snapshots.finish()?;

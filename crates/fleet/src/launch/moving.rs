@@ -1,9 +1,10 @@
 //! Another number of servers for a job that runs. Its trainers live on.
 //!
-//! 1. The new servers are started beside the old ones. They get ready, and stand by.
+//! 1. The new servers are started beside the old ones. They read what is to be theirs of the snapshots there are, and
+//!    stand by.
 //! 2. The old ones are asked to end: they make a cut first. Trainers look for servers now.
-//! 3. When the old ones have ended, the list of servers names the new ones. They load the cut, and trainers
-//!    turn to them.
+//! 3. When the old ones have ended, the list of servers names the new ones. They read what the cut has changed, and
+//!    trainers turn to them.
 //!
 //! Until step 2 nothing has changed: a new server that fails is the end of the attempt and of nothing
 //! else. From step 3 on the new servers are the job's, and what dies is started again as always.
@@ -24,8 +25,8 @@ use super::{scale, snapshots};
 use crate::error::{Error, Result};
 use crate::role::RoleKind;
 
-/// How long new servers may take to get ready.
-const READY: Duration = Duration::from_secs(120);
+/// How long new servers may take to get ready: they read what there is of the snapshots, and the job trains on.
+const READY: Duration = Duration::from_secs(600);
 /// How long the last servers may take to end when the first one has: they have made the same cut.
 const TOGETHER: Duration = Duration::from_millis(300);
 /// How long servers may take to end, with a cut.

@@ -52,10 +52,10 @@ pub const SCALE_USAGE: &str = "\
 usage: scale DIR --servers N [--wait_secs S]
   DIR            the folder of snapshots (--snapshot_dir) of a job that runs on this machine
   --servers N    how many servers it should have from now on
-  --wait_secs S  how long to wait for that (120)";
+  --wait_secs S  how long to wait for that (900)";
 
 /// How long a job may take to change its size.
-const SCALE_PATIENCE: Duration = Duration::from_secs(120);
+const SCALE_PATIENCE: Duration = Duration::from_secs(900);
 
 /// A rule for times.
 pub(crate) const FROM_ZERO: &str = "a number of seconds, 0 or more";

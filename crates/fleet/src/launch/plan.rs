@@ -62,6 +62,8 @@ pub(crate) struct Job {
     pub(crate) policy: Policy,
     /// The folder of snapshots, if there is one.
     pub(crate) snapshots: Option<PathBuf>,
+    /// The other machines that have servers.
+    pub(crate) server_nodes: Vec<String>,
     /// Why it cannot get another number of servers while it runs, if so.
     pub(crate) fixed_size: Option<&'static str>,
     /// What is told at the start.
@@ -178,6 +180,10 @@ pub(crate) fn ps(options: PsOptions) -> Result<Job> {
         tolerates_lost_trainers: false,
         policy: Policy::default(),
         snapshots: None,
+        server_nodes: unique(servers.iter().map(|server| server.host.clone()))
+            .into_iter()
+            .filter(|host| !is_whole && host != nodes.own())
+            .collect(),
         fixed_size,
         lines,
         _ports: ports,
@@ -373,6 +379,7 @@ pub(crate) fn collective(
         tolerates_lost_trainers: false,
         policy: Policy { max_restarts: options.max_restarts, ..Policy::default() },
         snapshots: None,
+        server_nodes: Vec::new(),
         fixed_size: Some("it has no servers"),
         lines,
         _ports: ports,

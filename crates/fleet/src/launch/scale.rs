@@ -46,7 +46,11 @@ pub(super) fn ask(options: &ScaleOptions, console: &mut Console) -> Result<()> {
     let is_running = || snapshots::is_in_use(folder);
     let n_before = snapshots::n_servers(folder)?;
     if !is_running() {
-        return Err(ScaleError::NotRunning(folder.to_path_buf()).into());
+        let (folder, nodes) = (folder.to_path_buf(), snapshots::nodes_in_use(folder));
+        return Err(match nodes.is_empty() {
+            true => ScaleError::NotRunning(folder).into(),
+            false => ScaleError::SeveralMachines { folder, nodes }.into(),
+        });
     }
     if n_before == options.n_servers {
         console.say(&format!("the job has {n_before} servers already"));

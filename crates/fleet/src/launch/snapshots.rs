@@ -205,11 +205,40 @@ impl Snapshots {
     fn finished(&self) -> PathBuf {
         self.folder.join(format!("finished{}", self.suffix))
     }
+
+    /// Whether this machine comes back to a job that is over: it has no servers to say so, but those that have
+    /// share this folder, and have noted their end. A machine that has noted its own begins a new job.
+    pub(super) fn is_over(&self, job: &Job) -> bool {
+        let is_server = |process: &Process| process.kind == RoleKind::Server;
+        let has_finished = |node: &String| self.folder.join(format!("finished.{node}")).exists();
+        self.is_begun
+            && self.resume.is_none()
+            && !job.processes.iter().any(is_server)
+            && !job.server_nodes.is_empty()
+            && job.server_nodes.iter().all(has_finished)
+    }
 }
 
-/// Whether a launcher of this machine runs with this folder.
+/// Whether a launcher runs with this folder, of a job on one machine.
 pub(super) fn is_in_use(folder: &Path) -> bool {
-    let lock = File::options().append(true).open(folder.join("launcher.lock"));
+    is_held(&folder.join("launcher.lock"))
+}
+
+/// The machines whose launchers run with this folder, of a job on several.
+pub(super) fn nodes_in_use(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let node = |name: String| {
+        let node = name.strip_prefix("launcher.")?.strip_suffix(".lock")?;
+        is_held(&folder.join(&name)).then(|| node.to_string())
+    };
+    let mut nodes: Vec<String> = names.filter_map(node).collect();
+    nodes.sort();
+    nodes
+}
+
+fn is_held(lock: &Path) -> bool {
+    let lock = File::options().append(true).open(lock);
     lock.is_ok_and(|lock| matches!(lock.try_lock(), Err(TryLockError::WouldBlock)))
 }
 

@@ -69,9 +69,14 @@ impl Disk {
         self.under_way.iter().any(|write| matches!(write, Write::Cut(_)))
     }
 
+    /// Whether there are cuts to go back to, should the newest be damaged.
+    pub fn has_older(&self) -> bool {
+        self.whole().count() >= 3 && !self.files.values().any(|file| file.is_damaged)
+    }
+
     /// The newest cut cannot be loaded any more, unless there are too few.
     pub fn damage_newest(&mut self) -> bool {
-        if self.whole().count() < 3 || self.files.values().any(|file| file.is_damaged) {
+        if !self.has_older() {
             return false;
         }
         let newest = self.files.values_mut().rev().find(|file| file.is_whole);

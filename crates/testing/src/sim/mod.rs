@@ -27,8 +27,8 @@ pub use ledger::{Applied, Book, GRAD, Ledger, SHARED, SHARED_VAR, TABLE, grad, o
 pub use rng::Rng;
 pub use seen::Seen;
 pub use survival::{
-    Bug, Damage, Death, Moment, Partition, Pause, Resize, Survival, Who, Wish, surviving_plan,
-    wishing_plan,
+    Bug, Damage, Death, Moment, Partition, Pause, Resize, Survival, Who, Wish, damaging_plan,
+    surviving_plan, wishing_plan,
 };
 pub use trainer::{Outcome, Step, Trainer, tag};
 

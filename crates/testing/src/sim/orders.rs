@@ -97,11 +97,19 @@ impl World {
         self.resizing.is_some() || runs
     }
 
-    /// A server dies, and its newest cut is damaged. A trainer that was through has nothing to go back with.
-    pub(super) fn damage(&mut self, Damage { server, back_ms, .. }: Damage) {
+    /// A server dies, and its newest cut is damaged. A trainer that was through has nothing to go back with. What
+    /// cannot be now may be later.
+    pub(super) fn damage(&mut self, damage: Damage) {
+        let Damage { server, until_ms, back_ms, .. } = damage;
         let is_training = |trainer: &super::Trainer| trainer.at + 1 < trainer.script.len();
         let all_train = self.trainers.iter().all(|it| it.as_ref().is_some_and(is_training));
-        if !self.can_die(Who::Server(server)) || !all_train {
+        let is_through = |trainer: &super::Trainer| trainer.at + 1 >= trainer.script.len();
+        let is_over = self.trainers.iter().flatten().any(is_through);
+        let can_be = self.can_die(Who::Server(server)) && all_train;
+        if !can_be || !self.servers[server].book.disk().has_older() {
+            if self.now < until_ms && !is_over {
+                self.later(5, 20, Event::Damage(damage));
+            }
             return;
         }
         let torn = self.plan.survival.as_ref().map_or(0, |it| it.torn_per_mille);

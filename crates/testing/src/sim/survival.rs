@@ -77,8 +77,10 @@ pub struct Wish {
 pub struct Damage {
     /// The server.
     pub server: usize,
-    /// When.
+    /// When, or as soon after that as there are older cuts to go back to.
     pub at_ms: u64,
+    /// Not later than this.
+    pub until_ms: u64,
     /// The next process starts so much later.
     pub back_ms: u64,
 }
@@ -255,12 +257,14 @@ fn add_orders(rng: &mut Rng, plan: &mut Plan) {
         }
         2 => {
             survival.n_older = 4 + rng.below(5) as usize;
+            let n_damages = 2 + rng.below(5);
             let damage = |_| Damage {
                 server: server(rng),
                 at_ms: rng.below(calm_ms),
+                until_ms: calm_ms,
                 back_ms: 10 + rng.below_one_of(&[100, 1_000, 8_000]),
             };
-            survival.damages = (0..2).map(damage).collect();
+            survival.damages = (0..n_damages).map(damage).collect();
         }
         3 if has_rounds => {
             survival.is_uniform = true;
@@ -351,6 +355,44 @@ pub fn wishing_plan(seed: u64) -> Plan {
         end_ms: 5_000,
         pace_ms: 200,
         wishes: vec![Wish { server, at_ms, back_ms: 100 }],
+        ..Survival::default()
+    });
+    plan
+}
+
+/// A job of a seed to which nothing happens, except that newest cuts are damaged: at least one is, whatever the
+/// seed. It is long enough for several cuts.
+pub fn damaging_plan(seed: u64) -> Plan {
+    let mut plan = surviving_plan(seed);
+    let mut rng = Rng::new(seed ^ 0xdaa6ed);
+    plan.faults = Faults { delay_ms_max: rng.one_of(&[1, 5, 30]), ..Faults::default() };
+    // Where trainers run ahead, there are fewer cuts.
+    let (has_rounds, n_ahead) = match plan.apply {
+        Apply::ByRound { ahead } => (true, u64::from(ahead)),
+        Apply::AtOnce => (false, 0),
+    };
+    let (n_steps, n_grads) = (25 * (1 + n_ahead) + rng.below(20), 1 + rng.below(3));
+    let step = |number| match has_rounds {
+        true => [Step::Part(number, n_grads), Step::Fetch],
+        false => [Step::Push(number, n_grads), Step::Fetch],
+    };
+    let steps = (1..=n_steps).flat_map(step);
+    let script: Vec<Step> =
+        [Step::Fetch].into_iter().chain(steps).chain([Step::Complete]).collect();
+    plan.scripts = vec![script; plan.size.trainers as usize];
+    let n_servers = plan.size.servers as u64;
+    let damage = |_| Damage {
+        server: rng.below(n_servers) as usize,
+        at_ms: rng.below(2_000),
+        until_ms: super::DEADLINE_MS,
+        back_ms: 10 + rng.below_one_of(&[100, 1_000]),
+    };
+    let damages = (0..3).map(damage).collect();
+    plan.survival = Some(Survival {
+        cut_every_ms: 20,
+        pace_ms: 200,
+        n_older: 4 + (seed % 5) as usize,
+        damages,
         ..Survival::default()
     });
     plan

@@ -13,6 +13,9 @@ const TEXT_BYTES_MAX: usize = 4096;
 /// Tensors from this size on are looked at for zeros: counters are full of them.
 const ZEROS_BYTES_MIN: usize = 1024;
 
+/// With less than this part of zeros it is not worth it.
+const ZEROS_PART: usize = 16;
+
 /// How the elements of a tensor are written.
 const PLAIN: u8 = 0;
 /// Runs of zeros, eight bytes each, are counted.
@@ -106,9 +109,19 @@ impl ByteWriter {
 
     pub(crate) fn rows(&mut self, rows: &Rows) {
         self.u64(rows.height as u64);
-        self.count(rows.ids.len());
-        rows.ids.iter().for_each(|&id| self.u64(id as u64));
+        self.ids(&rows.ids);
         self.tensor(&rows.value);
+    }
+
+    /// A list of rows' numbers.
+    pub(crate) fn ids(&mut self, ids: &[i64]) {
+        self.count(ids.len());
+        ids.iter().for_each(|&id| self.u64(id as u64));
+    }
+
+    /// Makes room for what is to come, so that nothing is moved.
+    pub(crate) fn reserve(&mut self, n_bytes: usize) {
+        self.0.reserve(n_bytes);
     }
 
     pub(crate) fn tensor(&mut self, tensor: &Tensor) {
@@ -132,9 +145,13 @@ impl ByteWriter {
     /// Writes elements with their zeros counted; `false`, and nothing is written, if that is longer.
     fn sparse(&mut self, bytes: &[u8]) -> bool {
         let start = self.0.len();
+        let (mut words, rest) = bytes.as_chunks::<8>();
+        // Rows that were learnt are long and have no zeros: they are not copied to find that out.
+        let n_zeros = words.iter().filter(|word| **word == [0; 8]).count();
+        if n_zeros < words.len() / ZEROS_PART {
+            return false;
+        }
         self.u8(SPARSE);
-        let (words, rest) = bytes.as_chunks::<8>();
-        let mut words = words;
         while !words.is_empty() {
             let n_zeros = words.iter().take_while(|word| **word == [0; 8]).count();
             let after = &words[n_zeros..];

@@ -86,6 +86,14 @@ pub(crate) struct GeoTable {
     pub(crate) rows: Rows,
 }
 
+impl GeoTable {
+    /// Its bytes, about.
+    fn n_bytes(&self) -> usize {
+        let n_ids = self.touched.len() + self.rows.ids.len();
+        n_ids * size_of::<i64>() + self.rows.value.bytes().len() + 256
+    }
+}
+
 impl LocalState {
     /// What trainers that take the place of others begin with, made of what those had.
     pub(crate) fn of_others(states: &[Vec<u8>]) -> Result<Self> {
@@ -124,8 +132,8 @@ impl LocalState {
             to.u32(geo.n_steps);
             write_map(&mut to, &geo.dense, ByteWriter::tensor);
             write_map(&mut to, &geo.tables, |to, table| {
-                to.count(table.touched.len());
-                table.touched.iter().for_each(|&row| to.u64(row as u64));
+                to.reserve(table.n_bytes());
+                to.ids(&table.touched);
                 to.rows(&table.rows);
             });
         }

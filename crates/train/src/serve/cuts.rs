@@ -12,11 +12,11 @@ use ps::lines::{Line, Severity};
 use ps::server::{CutRecord, OnDisk, WrittenCut};
 use tensor::{EvenIfPoisoned, Value};
 
-use super::resume::Resuming;
+use super::resume::{OwnRows, Resuming};
 use super::schedule::Schedule;
 use super::snapshot::{
-    CutId, FileKind, FileReader, FileWriter, Folder, Header, Kind, Known, Layout, Owner, Source,
-    read_value, write_value,
+    CutId, FileKind, FileReader, FileWriter, Folder, Header, Kind, Known, Layout, Owner, ReadAhead,
+    Source, read_value, write_value,
 };
 use super::table::{CutChunk, Extent, Table, TableCut};
 use crate::error::{BadSnapshot, SnapshotResult};
@@ -106,6 +106,8 @@ pub(super) struct CutFolders<'a> {
     pub(super) folder: &'a Path,
     /// A folder with those of other servers, to go on from.
     pub(super) resume: Option<&'a Path>,
+    /// What was read of them before.
+    pub(super) ahead: ReadAhead,
 }
 
 /// See the module.
@@ -133,7 +135,7 @@ pub(super) struct CutStore {
 impl CutStore {
     /// Cuts of a store that is as its start left it. From now on what changes is noted.
     pub(super) fn open(
-        place: &CutFolders<'_>,
+        place: CutFolders<'_>,
         owner: Owner,
         layout: Layout,
         held: CutTables,
@@ -156,14 +158,14 @@ impl CutStore {
             log,
         });
         match place.resume {
-            Some(resume) => cuts.resume(resume)?,
+            Some(resume) => cuts.resume(resume, place.ahead)?,
             None => locked(&cuts.folder).check_own()?,
         }
         Ok(cuts)
     }
 
     /// Goes on from other snapshots, unless this server has gone on from them already.
-    fn resume(self: &Arc<Self>, resume: &Path) -> SnapshotResult<()> {
+    fn resume(self: &Arc<Self>, resume: &Path, ahead: ReadAhead) -> SnapshotResult<()> {
         let (owner, own_term, is_same) = {
             let folder = locked(&self.folder);
             let own = folder.path().parent().map(Path::canonicalize);
@@ -185,15 +187,14 @@ impl CutStore {
             }
         };
         locked(&self.folder).clear()?;
-        let resuming = Resuming {
-            held: &self.held,
-            owner: &owner,
-            layout: &self.layout,
-            source: &source,
-            folder: resume,
-        };
-        let record = resuming.load()?;
+        let own = OwnRows { owner: &owner, layout: &self.layout };
+        let resuming = Resuming { held: &self.held, own, source: &source, folder: resume };
+        let n_ahead = ahead.n_bytes();
+        let record = resuming.load(ahead)?;
         let mut line = format!("goes on from cut {} in {}", source.cut, resume.display());
+        if n_ahead > 0 {
+            line += &format!(", of which {n_ahead} bytes were read before");
+        }
         if !resuming.keeps_trainers() {
             line += "; there are other trainers now, they begin their scripts anew";
         }

@@ -103,12 +103,17 @@ pub fn serve(
     let op = server_op(program).ok_or(Error::NoJob)?;
     let mut store = BlockStore::new(program, op, scope)?;
     if let Some(keeping) = &serving.keeping {
+        let mut ahead = snapshot::ReadAhead::default();
         if keeping.stands_by {
             let servers = program.distributed.as_ref().map(|job| job.endpoints.clone());
             let (own, servers) = (op.attrs.str("endpoint", "")?, servers.unwrap_or_default());
+            // Nobody waits for this. When the others have ended, only their last changes are left to be read.
+            if !standby::is_turn(keeping, &servers) {
+                ahead = store.read_ahead(keeping);
+            }
             standby::wait(serving, keeping, own, &servers, &mut stops)?;
         }
-        store.keep(keeping, serving.log.clone())?;
+        store.keep_ahead(keeping, ahead, serving.log.clone())?;
     }
     let config = config(program, op, serving)?;
     let server = Server::start(config, store.vars().to_vec(), &store);

@@ -12,29 +12,60 @@ use tensor::{DType, Tensor, Value};
 use super::changes::{Changes, UnseenRows};
 use super::cuts::{CutTables, locked};
 use super::schedule::Schedule;
-use super::snapshot::{Layout, Owner, RowsState, ServerState, Source, TableState, VarLayout};
+use super::snapshot::{
+    Layout, Owner, Picks, ReadAhead, RowsState, ServerState, Source, TableState, VarLayout,
+};
 use super::table::{ImportedValue, RowsImport};
 use crate::error::{BadSnapshot, SnapshotResult};
 use crate::recover::LocalState;
 
+/// Which rows are this server's.
+#[derive(Clone, Copy)]
+pub(super) struct OwnRows<'a> {
+    pub(super) owner: &'a Owner,
+    pub(super) layout: &'a Layout,
+}
+
+impl OwnRows<'_> {
+    /// This server's number for a row of the whole, if the row is here.
+    fn local(&self, var: &VarLayout, row: i64) -> Option<u64> {
+        let is_here = match var.is_hashed {
+            true => server_of(row, self.owner.n_servers as usize) == self.owner.server as usize,
+            false => row >= var.first && row - var.first < var.dims.first().copied().unwrap_or(0),
+        };
+        is_here.then_some((row - if var.is_hashed { 0 } else { var.first }) as u64)
+    }
+}
+
+/// The number of a row in the whole table, from that on its server.
+fn whole_number(theirs: &VarLayout, number: u64) -> i64 {
+    (number as i64).saturating_add(if theirs.is_hashed { 0 } else { theirs.first })
+}
+
+impl Picks for OwnRows<'_> {
+    fn has(&self, theirs: &VarLayout, number: u64) -> bool {
+        let own = self.layout.0.iter().flatten().find(|var| var.origin == theirs.origin);
+        own.is_some_and(|own| self.local(own, whole_number(theirs, number)).is_some())
+    }
+}
+
 /// What this server is among those that go on.
 pub(super) struct Resuming<'a> {
     pub(super) held: &'a CutTables,
-    pub(super) owner: &'a Owner,
-    pub(super) layout: &'a Layout,
+    pub(super) own: OwnRows<'a>,
     pub(super) source: &'a Source,
     pub(super) folder: &'a Path,
 }
 
 impl Resuming<'_> {
     /// Loads this server's part; the answer is what to write as the first cut.
-    pub(super) fn load(&self) -> SnapshotResult<CutRecord> {
+    pub(super) fn load(&self, mut ahead: ReadAhead) -> SnapshotResult<CutRecord> {
         let mut kept = Vec::new();
         let mut whole = WholeValues::default();
-        let mut is_first = vec![true; self.layout.0.len()];
+        let mut is_first = vec![true; self.own.layout.0.len()];
         let mut counted = BTreeMap::new();
         for server in 0..self.source.n_servers() {
-            let mut state = self.source.read(server)?;
+            let mut state = self.source.read(server, &self.own, &mut ahead)?;
             for (name, value) in std::mem::take(&mut state.values) {
                 counted.entry(name).or_insert(value);
             }
@@ -56,15 +87,15 @@ impl Resuming<'_> {
 
     /// Whether the trainers are the same ones.
     pub(super) fn keeps_trainers(&self) -> bool {
-        self.source.owner.n_trainers == self.owner.n_trainers
+        self.source.owner.n_trainers == self.own.owner.n_trainers
     }
 
     fn repartitioned(&self, kept: &[KeptBytes]) -> SnapshotResult<KeptBytes> {
         let share = ServerShare {
-            server: self.owner.server as usize,
-            n_servers: self.owner.n_servers as usize,
+            server: self.own.owner.server as usize,
+            n_servers: self.own.owner.n_servers as usize,
             keeps_trainers: self.keeps_trainers(),
-            n_trainers: self.owner.n_trainers as usize,
+            n_trainers: self.own.owner.n_trainers as usize,
         };
         let unread = Cell::new(None);
         let of_others = |given: &[Vec<u8>]| match LocalState::of_others(given) {
@@ -87,21 +118,12 @@ impl Resuming<'_> {
         BadSnapshot::Incomplete { folder, n_servers, detail: detail.into() }
     }
 
-    /// This server's number for a row of the whole, if the row is here.
-    fn local(&self, var: &VarLayout, row: i64) -> Option<u64> {
-        let is_here = match var.is_hashed {
-            true => server_of(row, self.owner.n_servers as usize) == self.owner.server as usize,
-            false => row >= var.first && row - var.first < var.dims.first().copied().unwrap_or(0),
-        };
-        is_here.then_some((row - if var.is_hashed { 0 } else { var.first }) as u64)
-    }
-
     /// Takes the rows of a table that exist row by row.
     fn take_rows(&self, at: usize, state: &ServerState, is_first: &mut bool) -> SnapshotResult<()> {
         let table = &mut *self.held.table(at);
         let order = table.row_vars();
         let own: Vec<&VarLayout> =
-            self.layout.0[at].iter().filter(|var| order.contains(&var.name)).collect();
+            self.own.layout.0[at].iter().filter(|var| order.contains(&var.name)).collect();
         for (theirs, layout) in state.tables.iter().zip(&state.layout.0) {
             let Some(rows) = theirs.rows.as_ref().filter(|rows| !rows.head.inits.is_empty()) else {
                 continue;
@@ -136,23 +158,21 @@ impl Resuming<'_> {
             at.push(rows.head.vars.iter().position(is_it)?);
         }
         let theirs = origin(&rows.head.vars.get(*at.first()?)?.0)?;
-        let whole = |number: u64| number as i64 + if theirs.is_hashed { 0 } else { theirs.first };
-        // Where the index's rows are: one place stands for rows that do not exist.
-        let absent = rows.head.absent.map_or(usize::MAX, |absent| absent as usize);
-        let place = |place: usize| place + usize::from(place >= absent);
-        let here = rows
-            .numbers
-            .iter()
-            .enumerate()
-            .filter_map(|(at, &number)| Some((place(at), self.local(first, whole(number))?)));
+        let whole = |number: u64| whole_number(theirs, number);
+        let here = rows.numbers.iter().enumerate().filter_map(|(at, &number)| {
+            let number = self.own.local(first, whole(number))?;
+            // One that is not there is found to be missing.
+            Some((rows.slot(rows.place(at)).unwrap_or(usize::MAX), number))
+        });
         let waiting = rows
             .waiting
             .iter()
-            .filter_map(|(&row, &count)| Some((self.local(first, whole(row))?, count)));
+            .filter_map(|(&row, &count)| Some((self.own.local(first, whole(row))?, count)));
         // Counted once for the table, by its first part.
-        let is_first = first.first == 0 && (!first.is_hashed || self.owner.server == 0);
+        let is_first = first.first == 0 && (!first.is_hashed || self.own.owner.server == 0);
         Some(RowsImport {
             head: None,
+            absent: rows.head.absent.and_then(|absent| rows.slot(absent as usize)),
             rows: here.collect(),
             values: at.iter().map(|&at| rows.values[at].as_slice()).collect(),
             waiting: waiting.collect(),
@@ -172,13 +192,13 @@ impl Resuming<'_> {
             return Ok(());
         }
         for (theirs, layout) in state.tables.iter().zip(&state.layout.0) {
-            let changes = Changes::from_bytes(self.owner.n_trainers, &theirs.unseen);
+            let changes = Changes::from_bytes(self.own.owner.n_trainers, &theirs.unseen);
             let changes = changes.ok_or_else(|| self.wrong("rows that nobody has seen"))?;
             for UnseenRows { trainer, table, rows } in changes.into_rows() {
                 let Some(from) = layout.iter().find(|var| var.name == table) else { continue };
-                let own = self.layout.0[at].iter().find(|var| var.origin == from.origin);
+                let own = self.own.layout.0[at].iter().find(|var| var.origin == from.origin);
                 let Some(own) = own else { continue };
-                let local = |row: &i64| Some(self.local(own, row + from.first)? as i64);
+                let local = |row: &i64| Some(self.own.local(own, row + from.first)? as i64);
                 let rows: Vec<i64> = rows.iter().filter_map(local).collect();
                 self.held.table(at).import_unseen(trainer, &own.name, &rows);
             }
@@ -188,7 +208,7 @@ impl Resuming<'_> {
 
     /// Puts variables together that are whole values here.
     fn take_values(&self, whole: &WholeValues) -> SnapshotResult<()> {
-        for (at, vars) in self.layout.0.iter().enumerate() {
+        for (at, vars) in self.own.layout.0.iter().enumerate() {
             let table = &mut *self.held.table(at);
             let by_rows = table.row_vars();
             for var in vars.iter().filter(|var| !by_rows.contains(&var.name)) {
@@ -224,7 +244,7 @@ impl Resuming<'_> {
         if !self.keeps_trainers() {
             let number = |value: &Value| value.tensor().map_or(0.0, |tensor| tensor.get_f64(0));
             let sum: f64 = counters.iter().filter_map(|name| values.get(name)).map(number).sum();
-            for trainer in 0..self.owner.n_trainers {
+            for trainer in 0..self.own.owner.n_trainers {
                 schedule.set_steps(trainer, if trainer == 0 { sum } else { 0.0 });
             }
         }

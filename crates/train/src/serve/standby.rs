@@ -13,6 +13,11 @@ use crate::server_list;
 /// How often it looks.
 const GLANCE: Duration = Duration::from_millis(5);
 
+/// Whether the servers of the job are these.
+pub(super) fn is_turn(keeping: &SnapshotSettings, servers: &[String]) -> bool {
+    server_list::read(&keeping.folder).is_some_and(|list| list == servers)
+}
+
 /// Waits until the servers of the job are these, of which `own` is one. A signal ends it.
 pub(super) fn wait(
     serving: &Serving,
@@ -22,7 +27,7 @@ pub(super) fn wait(
     stops: &mut impl FnMut() -> bool,
 ) -> Result<()> {
     let folder = keeping.folder.as_path();
-    let is_turn = || server_list::read(folder).is_some_and(|list| list == servers);
+    let is_turn = || is_turn(keeping, servers);
     if is_turn() {
         return Ok(());
     }

@@ -15,9 +15,10 @@ use super::blocks::{Blocks, Update};
 use super::cuts::{self, CutStore, Tables};
 use super::identity::{layout, owner};
 use super::keeping::SnapshotSettings;
+use super::resume::OwnRows;
 use super::saves::Saves;
 use super::schedule::Schedule;
-use super::snapshot::{Layout, Owner};
+use super::snapshot::{Layout, Owner, ReadAhead, Source};
 use super::table::{Answer, AskedVar, Files, Policy, RowTables, Shared, Snapshot, Table, Updater};
 use super::units::Groups;
 use super::values::{check_answer, check_counter, n_bytes_of};
@@ -27,6 +28,9 @@ use crate::folder::{About, Stage};
 use crate::io;
 use crate::remote::Log;
 use crate::scope::Scope;
+
+/// How often a folder is looked at in which others write.
+const FIND_ATTEMPTS: usize = 3;
 
 /// The tables of a server and what changes them.
 pub struct BlockStore {
@@ -114,17 +118,41 @@ impl BlockStore {
 
     /// Keeps cuts in this folder from now on; what is there must be this server's own.
     pub fn keep_cuts(&mut self, folder: &Path, log: Log) -> Result<()> {
-        self.keep_cuts_at(&cuts::CutFolders { folder, resume: None }, log)
+        let ahead = ReadAhead::default();
+        self.keep_cuts_at(cuts::CutFolders { folder, resume: None, ahead }, log)
     }
 
     /// Keeps cuts as a server of a job is told to.
     pub fn keep(&mut self, keeping: &SnapshotSettings, log: Log) -> Result<()> {
-        let folder = keeping.folder_of(self.owner.server);
-        let resume = keeping.resume.as_deref();
-        self.keep_cuts_at(&cuts::CutFolders { folder: &folder, resume }, log)
+        self.keep_ahead(keeping, ReadAhead::default(), log)
     }
 
-    fn keep_cuts_at(&mut self, place: &cuts::CutFolders<'_>, log: Log) -> Result<()> {
+    /// Keeps cuts likewise; some of those that it goes on from were read before.
+    pub(super) fn keep_ahead(
+        &mut self,
+        keeping: &SnapshotSettings,
+        ahead: ReadAhead,
+        log: Log,
+    ) -> Result<()> {
+        let folder = keeping.folder_of(self.owner.server);
+        let resume = keeping.resume.as_deref();
+        self.keep_cuts_at(cuts::CutFolders { folder: &folder, resume, ahead }, log)
+    }
+
+    /// Reads what the servers of the job have kept so far, as far as it is to be this server's; the rest is read
+    /// when they have ended. Nothing, if there is nothing that can be read.
+    pub(super) fn read_ahead(&self, keeping: &SnapshotSettings) -> ReadAhead {
+        let Some(resume) = &keeping.resume else { return ReadAhead::default() };
+        let own = OwnRows { owner: &self.owner, layout: &self.layout };
+        // Those who write there remove files meanwhile.
+        let mut found = (0..FIND_ATTEMPTS).map(|_| Source::find(resume, &self.owner, true));
+        match found.find_map(|source| source.ok().flatten()) {
+            Some(source) => source.read_ahead(&own),
+            None => ReadAhead::default(),
+        }
+    }
+
+    fn keep_cuts_at(&mut self, place: cuts::CutFolders<'_>, log: Log) -> Result<()> {
         let held = cuts::CutTables { tables: self.tables.clone(), schedule: self.schedule.clone() };
         let (owner, layout) = (self.owner.clone(), self.layout.clone());
         self.cuts = Some(CutStore::open(place, owner, layout, held, log)?);
@@ -193,7 +221,7 @@ impl BlockStore {
     fn write(&self, at: usize, files: &Files, stage: &Stage, weights_only: bool) -> Result<()> {
         // One save of a table after the other.
         let _saving = self.saving[at].lock().even_if_poisoned();
-        let snapshot = self.table(at).begin_save();
+        let snapshot = self.table(at).begin_save(weights_only);
         match snapshot {
             Snapshot::Whole(value) => match files.vars.first() {
                 Some((var, naming)) => {
@@ -202,9 +230,13 @@ impl BlockStore {
                 None => Ok(()),
             },
             Snapshot::Rows(rows) => {
-                let chunk = |var, rows| self.table(at).chunk(var, rows);
-                let written = rows.write(stage, weights_only, chunk);
-                self.table(at).end_save();
+                let chunk = |var: usize, places: &[u32]| self.table(at).chunk(var, places);
+                let written = match rows.listed(|| self.table(at).next_names()) {
+                    Some(rows) => rows.write(stage, weights_only, chunk),
+                    None => Err(Error::SaveGivenUp { table: files.table() }),
+                };
+                let held = self.table(at).end_save();
+                drop(held);
                 written
             }
         }

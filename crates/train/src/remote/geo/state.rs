@@ -4,10 +4,11 @@
 //! After a rollback old is what servers have now, and x is that and d: what others had learnt by the
 //! cut is in it, as after an exchange.
 
+use std::ops::Sub;
 use std::sync::Arc;
 
 use program::Distributed;
-use tensor::{Rows, Tensor};
+use tensor::{DType, Element, Rows, Tensor};
 
 use super::{Geo, origins, put};
 use crate::recover::{GeoState, GeoTable};
@@ -101,32 +102,43 @@ impl Geo {
     }
 }
 
-/// Rows that are compared at once: they fit into a cache.
-const BLOCK_ROWS: usize = 1024;
-
-/// x - old of the rows that were used, where that is not zero.
+/// x - old of the rows that were used, where that is not zero. Each row is read once and written once: a step
+/// waits for this.
 fn learnt(x: &Tensor, old: &Tensor, used: &RowSet) -> Rows {
-    let positions: Vec<usize> = used.rows().collect();
-    let (height, row_bytes) = {
-        let (height, width) = x.shape().flatten_2d(1);
-        (height as i64, (width * x.dtype().size()).max(1))
-    };
-    let (mut ids, mut bytes) = (Vec::with_capacity(positions.len()), Vec::new());
-    bytes.reserve(positions.len() * row_bytes);
-    for block in positions.chunks(BLOCK_ROWS) {
-        let mut d = pick(x, block);
-        subtract(&mut d, &pick(old, block));
-        for (&row, d) in block.iter().zip(d.bytes().chunks_exact(row_bytes)) {
-            if d.iter().any(|byte| *byte != 0) {
-                ids.push(row as i64);
-                bytes.extend_from_slice(d);
-            }
+    let mut rows = Rows { ids: Vec::with_capacity(used.len()), ..Rows::default() };
+    rows.height = x.shape().flatten_2d(1).0 as i64;
+    rows.value.resize_as(x.dtype(), x.shape().with_dim(0, used.len()));
+    match x.dtype() {
+        DType::F32 => learn_rows::<f32>(x, old, used, &mut rows),
+        DType::F64 => learn_rows::<f64>(x, old, used, &mut rows),
+        _ => {}
+    }
+    rows.value.truncate_rows(rows.ids.len());
+    rows
+}
+
+fn learn_rows<T: Element + Sub<Output = T> + PartialEq>(
+    x: &Tensor,
+    old: &Tensor,
+    used: &RowSet,
+    to: &mut Rows,
+) {
+    let width = x.shape().flatten_2d(1).1.max(1);
+    let (Ok(x), Ok(old)) = (x.data::<T>(), old.data::<T>()) else { return };
+    let Ok(value) = to.value.data_mut::<T>() else { return };
+    let mut out = value.chunks_exact_mut(width);
+    for row in used.rows() {
+        let at = row * width..(row + 1) * width;
+        let (Some(x), Some(old)) = (x.get(at.clone()), old.get(at)) else { break };
+        if x == old {
+            continue;
+        }
+        let Some(out) = out.next() else { break };
+        to.ids.push(row as i64);
+        for ((out, x), old) in out.iter_mut().zip(x).zip(old) {
+            *out = *x - *old;
         }
     }
-    let mut value = Tensor::default();
-    value.resize_as(x.dtype(), x.shape().with_dim(0, ids.len()));
-    value.bytes_mut().copy_from_slice(&bytes);
-    Rows { ids, height, value }
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::path::Path;
 use super::file::{FileReader, read_header, sealed};
 use super::header::Owner;
 use super::journal::Journal;
+use super::rows_state::All;
 use super::source::ServerState;
 use crate::error::BadSnapshot;
 
@@ -12,7 +13,7 @@ use crate::error::BadSnapshot;
 pub fn read(path: &Path) -> Result<(), BadSnapshot> {
     let header = read_header(path);
     let (mut file, _) = FileReader::open(path)?;
-    ServerState::default().take(&mut file)?;
+    ServerState::default().take(&mut file, &All)?;
     header.map(drop)
 }
 

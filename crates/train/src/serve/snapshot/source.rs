@@ -1,7 +1,7 @@
 //! The snapshots of other servers, to go on from: of another job, or of this one with other numbers of
 //! processes. They are only read.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use tensor::Value;
@@ -11,9 +11,10 @@ use super::file::{FileReader, Kind};
 use super::folder::{header_of, is_left_over, journal_of, known, names_in, open};
 use super::header::{FileKind, Header, Owner};
 use super::journal::Journal;
-use super::layout::Layout;
+use super::layout::{Layout, VarLayout};
 use super::names::{read_names, read_waiting};
-use super::rows::{RowsHead, read_places, read_rows};
+use super::rows::RowsHead;
+use super::rows_state::{Picks, RowsState};
 use super::value::read_value;
 use crate::error::{BadSnapshot, SnapshotResult};
 
@@ -64,18 +65,6 @@ pub(in crate::serve) struct TableState {
     pub(in crate::serve) rows: Option<RowsState>,
     /// Rows that trainers have not seen, as in a file.
     pub(in crate::serve) unseen: Vec<u8>,
-}
-
-/// The rows of a table.
-#[derive(Debug, Default)]
-pub(in crate::serve) struct RowsState {
-    pub(in crate::serve) head: RowsHead,
-    /// Their numbers, in the order of their places; none if all exist and each is at its number.
-    pub(in crate::serve) numbers: Vec<u64>,
-    /// Their bytes by variable, in the order of places.
-    pub(in crate::serve) values: Vec<Vec<u8>>,
-    /// Rows that wait, and how often each was named.
-    pub(in crate::serve) waiting: HashMap<u64, u32>,
 }
 
 impl Source {
@@ -142,20 +131,77 @@ impl Source {
         self.servers.len()
     }
 
-    /// What a server held at the cut. If one way to it is damaged, another may not be.
-    pub(in crate::serve) fn read(&self, server: usize) -> SnapshotResult<ServerState> {
+    /// What a server held at the cut, of tables the rows that are picked. If one way to it is damaged, another may
+    /// not be. What was read ahead is not read again.
+    pub(in crate::serve) fn read(
+        &self,
+        server: usize,
+        picks: &dyn Picks,
+        ahead: &mut ReadAhead,
+    ) -> SnapshotResult<ServerState> {
         let SourceServer { path, chain } = &self.servers[server];
+        let mut ways = chain.ways_to(self.cut);
         let mut failed = None;
-        for way in chain.ways_to(self.cut) {
-            match read_way(path, &way) {
-                Ok(mut state) => {
-                    state.journal = journal(path, chain, &self.owner, self.cut)?;
-                    return Ok(state);
-                }
+        if let Some(PartlyRead { files, mut state, .. }) = ahead.take(path)
+            && let Some(at) = ways.iter().position(|way| way.starts_with(&files))
+        {
+            match read_on(&mut state, path, &ways[at][files.len()..], picks) {
+                Ok(()) => return self.with_journal(server, state),
+                Err(error) => failed = Some(error),
+            }
+        }
+        for way in ways.drain(..) {
+            let mut state = ServerState::default();
+            match read_on(&mut state, path, &way, picks) {
+                Ok(()) => return self.with_journal(server, state),
                 Err(error) => failed = Some(error),
             }
         }
         Err(failed.unwrap_or(BadSnapshot::None))
+    }
+
+    fn with_journal(&self, server: usize, state: ServerState) -> SnapshotResult<ServerState> {
+        let SourceServer { path, chain } = &self.servers[server];
+        let journal = journal(path, chain, &self.owner, self.cut)?;
+        Ok(ServerState { journal, ..state })
+    }
+
+    /// Reads what there is while those that wrote it go on: they may remove files meanwhile, and what cannot be read
+    /// now is read later.
+    pub(in crate::serve) fn read_ahead(&self, picks: &dyn Picks) -> ReadAhead {
+        let mut ahead = ReadAhead::default();
+        for SourceServer { path, chain } in &self.servers {
+            let Some(files) = chain.ways_to(self.cut).into_iter().next() else { continue };
+            let mut state = ServerState::default();
+            if read_on(&mut state, path, &files, picks).is_ok() {
+                ahead.0.push(PartlyRead { path: path.clone(), files, state });
+            }
+        }
+        ahead
+    }
+}
+
+/// What was read of snapshots before their last cut was made.
+#[derive(Debug, Default)]
+pub(in crate::serve) struct ReadAhead(Vec<PartlyRead>);
+
+/// What was read of one server's snapshots.
+#[derive(Debug)]
+struct PartlyRead {
+    path: PathBuf,
+    files: Vec<Known>,
+    state: ServerState,
+}
+
+impl ReadAhead {
+    fn take(&mut self, path: &Path) -> Option<PartlyRead> {
+        let at = self.0.iter().position(|part| part.path == path)?;
+        Some(self.0.swap_remove(at))
+    }
+
+    /// Bytes of the files that need not be read again.
+    pub(in crate::serve) fn n_bytes(&self) -> u64 {
+        self.0.iter().flat_map(|part| &part.files).map(|file| file.n_bytes).sum()
     }
 }
 
@@ -182,17 +228,18 @@ fn journal(folder: &Path, chain: &Chain, owner: &Owner, cut: u64) -> SnapshotRes
     Ok(all)
 }
 
-fn read_way(folder: &Path, way: &[Known]) -> SnapshotResult<ServerState> {
-    let mut state = ServerState::default();
-    for file in way {
-        state.take(&mut open(folder, file)?)?;
-    }
-    Ok(state)
+fn read_on(
+    state: &mut ServerState,
+    folder: &Path,
+    files: &[Known],
+    picks: &dyn Picks,
+) -> SnapshotResult<()> {
+    files.iter().try_for_each(|file| state.take(&mut open(folder, file)?, picks))
 }
 
 impl ServerState {
     /// Takes what a file adds.
-    pub(super) fn take(&mut self, file: &mut FileReader) -> SnapshotResult<()> {
+    pub(super) fn take(&mut self, file: &mut FileReader, picks: &dyn Picks) -> SnapshotResult<()> {
         while let Some(section) = file.next_section()? {
             match section.kind {
                 Kind::State => self.state = file.contents()?,
@@ -205,7 +252,11 @@ impl ServerState {
                 }
                 Kind::Journal => file.skip()?,
                 kind => match self.tables.get_mut(section.table) {
-                    Some(table) => table.take(kind, file)?,
+                    Some(table) => {
+                        let layout =
+                            self.layout.0.get(section.table).map_or(&[][..], Vec::as_slice);
+                        table.take(kind, file, layout, picks)?;
+                    }
                     None if kind == Kind::Value => {
                         let (name, value) = read_value(file)?;
                         self.values.insert(name, value);
@@ -219,7 +270,13 @@ impl ServerState {
 }
 
 impl TableState {
-    fn take(&mut self, kind: Kind, file: &mut FileReader) -> SnapshotResult<()> {
+    fn take(
+        &mut self,
+        kind: Kind,
+        file: &mut FileReader,
+        layout: &[VarLayout],
+        picks: &dyn Picks,
+    ) -> SnapshotResult<()> {
         match (kind, &mut self.rows) {
             (Kind::Value, _) => {
                 let (name, value) = read_value(file)?;
@@ -234,7 +291,7 @@ impl TableState {
             (Kind::NamesByPlace | Kind::NamesByRow, Some(rows)) => {
                 read_names(file, kind, 0, &mut rows.numbers)?;
             }
-            (Kind::Rows, Some(rows)) => rows.take(file)?,
+            (Kind::Rows, Some(rows)) => rows.take(file, layout, picks)?,
             (Kind::Waiting, Some(rows)) => rows.waiting.extend(read_waiting(file)?),
             _ => return Err(file.damaged("a table has parts before its head")),
         }
@@ -242,71 +299,110 @@ impl TableState {
     }
 }
 
-/// Larger rows are none; they are tensors of a few thousand numbers at most.
-const ROW_BYTES_MAX: u64 = 1 << 28;
-
-impl RowsState {
-    fn n_places(head: &RowsHead) -> u64 {
-        head.n_rows.saturating_add(head.absent.is_some().into())
-    }
-
-    /// Memory for what a head says; the error is what is wrong with it. New rows are in the rest of the file,
-    /// which has `n_left` bytes.
-    fn resize(&mut self, head: RowsHead, n_left: u64) -> Result<(), &'static str> {
-        let n_places = usize::try_from(Self::n_places(&head)).unwrap_or(usize::MAX);
-        if u32::try_from(n_places).is_err() {
-            return Err("a table has too many rows");
-        }
-        let n_new = head.n_rows.saturating_sub(self.head.n_rows);
-        let row_bytes: u64 = head.vars.iter().map(|(_, row_bytes)| u64::from(*row_bytes)).sum();
-        let one = row_bytes.saturating_add(if head.inits.is_empty() { 0 } else { 8 });
-        // The row that stands for those that do not exist comes with the first file.
-        if n_new.checked_mul(one).is_none_or(|n_bytes| n_bytes > n_left)
-            || row_bytes > ROW_BYTES_MAX
-        {
-            return Err("a table has more rows than the file");
-        }
-        if !head.inits.is_empty() {
-            self.numbers.resize(head.n_rows as usize, u64::MAX);
-        }
-        self.values.resize(head.vars.len(), Vec::new());
-        for (values, (_, row_bytes)) in self.values.iter_mut().zip(&head.vars) {
-            let n_bytes = n_places.checked_mul(*row_bytes as usize);
-            values.resize(n_bytes.ok_or("a table has too many bytes")?, 0);
-        }
-        self.head = head;
-        Ok(())
-    }
-
-    fn take(&mut self, file: &mut FileReader) -> SnapshotResult<()> {
-        let row_bytes = self.head.vars.iter().map(|(_, row_bytes)| *row_bytes as usize).sum();
-        let places = read_places(file, row_bytes, Self::n_places(&self.head) as usize)?;
-        for (values, (_, row_bytes)) in self.values.iter_mut().zip(&self.head.vars) {
-            read_rows(file, &places, values, *row_bytes as usize)?;
-        }
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use ps::table::RowNames;
 
-    #[test]
-    fn a_head_takes_no_memory_for_rows_that_are_not_there() {
-        let head = |n_rows, row_bytes, inits: &[&str]| RowsHead {
-            n_rows,
-            vars: vec![("t".to_string(), row_bytes)],
-            inits: inits.iter().map(|text| text.to_string()).collect(),
+    use super::*;
+    use crate::serve::snapshot::file::FileWriter;
+    use crate::serve::snapshot::header::CutId;
+    use crate::serve::snapshot::names::names_section;
+    use crate::serve::snapshot::rows::{Places, RowsChunk};
+
+    const ROW: usize = 4;
+
+    fn owner() -> Owner {
+        Owner { model: 7, n_servers: 1, n_trainers: 1, ..Owner::default() }
+    }
+
+    /// Who looks for snapshots of others.
+    fn reader() -> Owner {
+        Owner { n_servers: 2, ..owner() }
+    }
+
+    fn id(cut: u64) -> CutId {
+        CutId { cut, id: 100 + cut }
+    }
+
+    /// A file with rows of a table: row `100 + n` is at place `n + 1`, place 0 stands for all others, and all
+    /// their bytes are `cut`.
+    fn write(folder: &Path, cut: u64, after: Option<u64>, made: std::ops::Range<usize>) {
+        let (kind, name) = match after {
+            None => (FileKind::Base, format!("base.{cut}")),
+            Some(_) => (FileKind::Increment, format!("cut.{cut}")),
+        };
+        let after = after.map(id).unwrap_or_default();
+        let header = Header { kind, owner: owner(), term: 1, at: id(cut), after };
+        let mut file = FileWriter::new(folder, &name, &header).unwrap();
+        file.section(Kind::State, 0, &[b"state"]).unwrap();
+        if kind == FileKind::Base {
+            let layout = Layout(vec![vec![VarLayout::whole("t", &[1000, 1])]]);
+            file.section(Kind::Layout, 0, &[&layout.to_bytes()]).unwrap();
+        }
+        let head = RowsHead {
+            is_whole: kind == FileKind::Base,
+            n_rows: made.end as u64,
+            absent: Some(0),
+            vars: vec![("t".to_string(), ROW as u32)],
+            inits: vec!["zeros".to_string()],
             ..RowsHead::default()
         };
-        let mut rows = RowsState::default();
-        rows.resize(head(10, 12, &["zeros"]), 200).unwrap();
-        assert_eq!((rows.numbers.len(), rows.values[0].len()), (10, 120));
-        // An increment has the new ones.
-        rows.resize(head(12, 12, &["zeros"]), 40).unwrap();
-        for (n_rows, row_bytes) in [(13, 12), (1 << 31, 12), (12, u32::MAX), (u64::MAX, 1)] {
-            assert!(rows.resize(head(n_rows, row_bytes, &["zeros"]), 19).is_err(), "{n_rows}");
+        file.section(Kind::RowsHead, 0, &[&head.to_bytes()]).unwrap();
+        let rows = made.clone().map(|at| 100 + at as u64).collect();
+        let names = RowNames::ByPlace { first: made.start, rows };
+        let (kind, names) = names_section(&names, u64::MAX);
+        file.section(kind, 0, &[&names]).unwrap();
+        let first = if after == CutId::default() { 0 } else { made.start + 1 };
+        let places = Places::Run(first..made.end + 1);
+        let values = vec![vec![cut as u8; places.len() * ROW]];
+        RowsChunk { places, values }.write(&mut file, 0).unwrap();
+        file.finish().unwrap();
+    }
+
+    struct Even;
+
+    impl Picks for Even {
+        fn has(&self, _: &VarLayout, number: u64) -> bool {
+            number.is_multiple_of(2)
         }
+    }
+
+    fn find(folder: &Path) -> Source {
+        Source::find(folder, &reader(), true).unwrap().unwrap()
+    }
+
+    /// The first byte of each row that was picked.
+    fn picked(state: &ServerState) -> Vec<u8> {
+        state.tables[0].rows.as_ref().unwrap().values[0].iter().step_by(ROW).copied().collect()
+    }
+
+    #[test]
+    fn what_was_read_ahead_is_not_read_again() {
+        let home = tempfile::tempdir().unwrap();
+        let own = home.path().join("server.0");
+        std::fs::create_dir_all(&own).unwrap();
+        write(&own, 1, None, 0..5);
+        write(&own, 2, Some(1), 5..7);
+        let ahead = || find(home.path()).read_ahead(&Even);
+        let (mut first, mut second) = (ahead(), ahead());
+        assert!(first.n_bytes() > 0);
+        write(&own, 3, Some(2), 7..9);
+        // Who reads the base again finds that it is damaged.
+        let base = own.join("base.1");
+        let mut bytes = std::fs::read(&base).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        std::fs::write(&base, &bytes).unwrap();
+        let source = find(home.path());
+        let state = source.read(0, &Even, &mut first).unwrap();
+        // Place 0, rows 100, 102 and 104, row 106, and row 108.
+        assert_eq!(picked(&state), [1, 1, 1, 1, 2, 3]);
+        assert_eq!(state.state, b"state");
+        assert!(source.read(0, &Even, &mut ReadAhead::default()).is_err());
+        // Another base takes the place of what was read.
+        std::fs::remove_file(base).unwrap();
+        write(&own, 4, None, 0..3);
+        let state = find(home.path()).read(0, &Even, &mut second).unwrap();
+        assert_eq!(picked(&state), [4, 4, 4]);
     }
 }

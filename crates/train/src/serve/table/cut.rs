@@ -85,9 +85,11 @@ pub(in crate::serve) struct ImportedValue<'a> {
 pub(in crate::serve) struct RowsImport<'a> {
     /// What the other one knew of the table; nothing if others have told it before.
     pub(in crate::serve) head: Option<&'a RowsHead>,
-    /// Where the rows are there, and their numbers here.
+    /// Where the row is among `values` that stands for those that do not exist.
+    pub(in crate::serve) absent: Option<usize>,
+    /// Where rows are among `values`, and their numbers here.
     pub(in crate::serve) rows: Vec<(usize, u64)>,
-    /// The bytes of all rows there, by variable of this table.
+    /// The bytes of rows, by variable of this table.
     pub(in crate::serve) values: Vec<&'a [u8]>,
     /// Rows that wait, and how often each was named.
     pub(in crate::serve) waiting: Vec<(u64, u32)>,

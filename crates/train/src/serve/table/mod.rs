@@ -12,7 +12,6 @@ mod tracking;
 mod whole;
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::sync::Arc;
 
 use program::{VarDesc, VarKind};
@@ -23,10 +22,11 @@ use tensor::{Tensor, Value};
 
 pub(super) use cut::{CutChunk, ImportedValue, RowsImport, TableCut};
 pub(super) use describe::RowTables;
-pub(super) use saving::{Files, Snapshot};
+pub(super) use saving::{Files, SavedNames, Snapshot};
 pub(super) use tracking::Extent;
 pub(super) use whole::Policy;
 
+use self::saving::Moment;
 use super::blocks::Update;
 use super::snapshot::{FileReader, Kind};
 use super::values::{check_fits, empty_rows, make_own, move_into, zeros};
@@ -58,17 +58,25 @@ pub(super) trait Table: Send {
     /// The files of a save.
     fn files(&self, save: &Save) -> Files;
 
-    /// Begins a save: the table as it is now.
-    fn begin_save(&mut self) -> Snapshot;
+    /// Begins a save: the table as it is now, or its weights. Nothing is copied or listed, however many rows
+    /// there are: others wait meanwhile.
+    fn begin_save(&mut self, weights_only: bool) -> Snapshot;
 
-    /// The bytes of some rows of a variable as they were when the save began; `None` if it is not saved
-    /// by rows.
-    fn chunk(&mut self, _var: usize, _rows: Range<usize>) -> Option<Vec<u8>> {
+    /// Some more rows of a save: no more at its end, nothing if the save was given up.
+    fn next_names(&mut self) -> Option<Option<SavedNames>> {
         None
     }
 
-    /// All is written.
-    fn end_save(&mut self) {}
+    /// The bytes of rows of a variable as they were when the save began, by their places in the index; `None` if
+    /// it is not saved by rows.
+    fn chunk(&mut self, _var: usize, _places: &[u32]) -> Option<Vec<u8>> {
+        None
+    }
+
+    /// All is written. What was held for it may be much: it is dropped where nobody waits.
+    fn end_save(&mut self) -> Option<Moment> {
+        None
+    }
 
     /// From now on what changes is noted, for cuts.
     fn track(&mut self);

@@ -1,6 +1,5 @@
 //! A table of which the touched rows exist.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use ps::message::{Grad, LookUp, Pull, Save};
@@ -9,7 +8,7 @@ use ps::{Refusal, TrainerId};
 use tensor::{DType, Tensor, Value};
 
 use super::cut::{CutChunk, RowsImport, TableCut};
-use super::saving::{Files, Snapshot};
+use super::saving::{Files, Moment, SavedNames, Snapshot};
 use super::slab::{ABSENT, Slab};
 use super::tracking::Extent;
 use super::{Accepts, Answer, AskedVar, Table, Updater};
@@ -115,16 +114,20 @@ impl Table for RowTable {
         self.slab.files()
     }
 
-    fn begin_save(&mut self) -> Snapshot {
-        Snapshot::Rows(self.slab.begin_save(&self.updater.scope))
+    fn begin_save(&mut self, weights_only: bool) -> Snapshot {
+        Snapshot::Rows(self.slab.begin_save(&self.updater.scope, weights_only))
     }
 
-    fn chunk(&mut self, var: usize, rows: Range<usize>) -> Option<Vec<u8>> {
-        self.slab.chunk(&self.updater.scope, var, rows)
+    fn next_names(&mut self) -> Option<Option<SavedNames>> {
+        self.slab.next_names()
     }
 
-    fn end_save(&mut self) {
-        self.slab.end_save();
+    fn chunk(&mut self, var: usize, places: &[u32]) -> Option<Vec<u8>> {
+        self.slab.chunk(&self.updater.scope, var, places)
+    }
+
+    fn end_save(&mut self) -> Option<Moment> {
+        self.slab.end_save()
     }
 
     fn track(&mut self) {

@@ -9,18 +9,17 @@ mod cut;
 mod import;
 mod loading;
 mod rule;
-
-use std::ops::Range;
+mod saving;
 
 use ps::table::{EntryFilter, RowIndex};
-use tensor::{DType, RowInit, Rows, Shape, Tensor, Value};
+use tensor::{RowInit, Rows, Shape, Tensor, Value};
 
 use self::loading::SlabLoad;
-use super::saving::{Files, Moment, RowsSnapshot};
+use super::saving::{Files, Moment};
 use super::tracking::{RowVars, Tracking};
 use crate::error::{Error, Result};
 use crate::io::overlay;
-use crate::io::rows::{Form, Naming, Share, WAITING};
+use crate::io::rows::{Naming, Share, WAITING};
 use crate::scope::Scope;
 
 /// Slabs grow by so many rows.
@@ -333,44 +332,6 @@ impl Slab {
         }
     }
 
-    /// Begins a save: the rows as they are now, to be fetched by [`Slab::chunk`] until
-    /// [`Slab::end_save`].
-    pub(super) fn begin_save(&mut self, scope: &Scope) -> RowsSnapshot {
-        let (sorted, first) = (self.index.sorted(), self.extent.share.first());
-        let places = sorted.iter().map(|&(_, place)| self.at(place)).collect();
-        self.moment = Some(match self.changes_all {
-            true => Moment::shared(scope, self.vars.iter().map(|var| var.name.as_str()), places),
-            false => Moment::kept(self.vars.len(), places),
-        });
-        let waiting = self.filter.as_ref().map(EntryFilter::waiting).unwrap_or_default();
-        RowsSnapshot {
-            files: self.files(),
-            ids: sorted.iter().map(|&(row, _)| row as i64 + first).collect(),
-            form: Form {
-                height: self.extent.origin_height,
-                width: self.width(),
-                dtype: DType::F32,
-            },
-            waiting: waiting.into_iter().map(|(row, n)| (row as i64 + first, n)).collect(),
-            rules: (0..self.vars.len()).map(|at| self.rule(scope, at)).collect(),
-        }
-    }
-
-    /// The bytes of some rows of a variable as they were when the save began.
-    pub(super) fn chunk(
-        &mut self,
-        scope: &Scope,
-        var: usize,
-        rows: Range<usize>,
-    ) -> Option<Vec<u8>> {
-        let name = &self.vars.get(var)?.name;
-        self.moment.as_mut()?.chunk(scope, var, name, rows)
-    }
-
-    pub(super) fn end_save(&mut self) {
-        self.moment = None;
-    }
-
     /// Rows at these places are about to change.
     pub(super) fn keep(&mut self, scope: &Scope, places: &[i64]) {
         if let Some(moment) = &mut self.moment {
@@ -468,11 +429,11 @@ fn row_vars<'a>(scope: &'a Scope, vars: &'a [SlabVar]) -> RowVars<'a> {
 #[cfg(test)]
 mod tests {
     use ps::table::EntryRule;
-    use tensor::Distribution;
+    use tensor::{DType, Distribution};
 
     use super::*;
     use crate::folder::{About, Folder, Transaction};
-    use crate::io::rows;
+    use crate::io::rows::{self, Form};
 
     fn extent() -> Extent {
         Extent { share: Share::Range(0..5000), origin_height: 5000, width: 2, number: 0, n: 1 }
@@ -568,20 +529,22 @@ mod tests {
         assert_eq!((waits.n_waiting(), waits.n_dropped()), (2, 2));
         waits.count(&scope, &[9]);
         set(&scope, "w", 2, 6.5);
-        let snapshot = waits.begin_save(&scope);
+        let snapshot = waits.begin_save(&scope, false);
+        let (files, form) = (snapshot.files.clone(), snapshot.form);
         let save = Transaction::begin(dir.path()).unwrap();
-        snapshot.write(save.stage(), false, |var, rows| waits.chunk(&scope, var, rows)).unwrap();
+        let listed = snapshot.listed(|| waits.next_names()).unwrap();
+        listed.write(save.stage(), false, |var, rows| waits.chunk(&scope, var, rows)).unwrap();
         waits.end_save();
         save.commit(About::new("tables")).unwrap();
         let before = waits.whole(&scope, "w").unwrap();
 
         let read = |var: &str, form| {
-            let piece = snapshot.files.piece(var, Naming::Counted);
+            let piece = files.piece(var, Naming::Counted);
             let folder = Folder::open(dir.path()).unwrap();
             rows::read_pieces(&folder, piece, form, &share).unwrap().unwrap()
         };
-        let loaded = ["w", "m"].map(|var| Some(read(var, snapshot.form)));
-        let waiting = read("w@WAITING", Form { width: 1, dtype: DType::I64, ..snapshot.form });
+        let loaded = ["w", "m"].map(|var| Some(read(var, form)));
+        let waiting = read("w@WAITING", Form { width: 1, dtype: DType::I64, ..form });
         let other = Scope::new();
         let mut again = Slab::new(&other, vars(), half.clone());
         again.set_filter(EntryFilter::new(EntryRule::Count(3), 0, "w", 100));
@@ -590,7 +553,7 @@ mod tests {
         assert_eq!(again.look_up(&other, &[9, 8]), Ok(vec![0, ABSENT]));
         again.count(&other, &[8]);
         assert_eq!(again.look_up(&other, &[8]), Ok(vec![2]), "it had been named once before");
-        let odd = [Some(read("w", snapshot.form)), Some(Rows::default())].to_vec();
+        let odd = [Some(read("w", form)), Some(Rows::default())].to_vec();
         let error = again.load(&other, odd, &waiting).unwrap_err();
         assert!(matches!(error, Error::LoadedTable { .. }), "{error}");
     }

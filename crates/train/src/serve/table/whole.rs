@@ -171,7 +171,7 @@ impl Table for WholeTable {
         }
     }
 
-    fn begin_save(&mut self) -> Snapshot {
+    fn begin_save(&mut self, _weights_only: bool) -> Snapshot {
         Snapshot::Whole(self.updater.param_value().unwrap_or_default())
     }
 

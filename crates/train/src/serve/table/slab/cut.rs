@@ -4,6 +4,7 @@ use ps::table::NamesCursor;
 use tensor::{RowInit, Shape, Value};
 
 use super::loading::SlabLoad;
+use super::saving::is_behind;
 use super::{GROW_ROWS, Slab, row_vars};
 use crate::error::BadSnapshot;
 use crate::scope::Scope;
@@ -14,7 +15,7 @@ use crate::serve::table::cut::{CutChunk, CutStep, RowsCut};
 use crate::serve::table::tracking::{Extent, Tracking};
 
 /// Rows whose numbers are copied at once, while nobody changes the table.
-const N_NAMES: usize = 1 << 17;
+pub(super) const N_NAMES: usize = 1 << 17;
 
 impl Slab {
     /// From now on what changes is noted.
@@ -92,11 +93,11 @@ impl Slab {
         loop {
             match &mut cut.step {
                 CutStep::Names(cursor) => match self.index.names(cursor, N_NAMES) {
-                    Some(names) => {
+                    Some(names) if !is_behind(&names, cut.head.n_rows as usize) => {
                         let (kind, bytes) = names_section(&names, cut.head.n_rows);
                         return CutChunk::Section(kind, bytes);
                     }
-                    None => cut.step = CutStep::Rows,
+                    _ => cut.step = CutStep::Rows,
                 },
                 CutStep::Rows => {
                     let vars = row_vars(scope, &self.vars);

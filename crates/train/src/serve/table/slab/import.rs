@@ -19,7 +19,8 @@ impl Slab {
         }
         let row_bytes = self.row_bytes();
         let row = |values: &'_ [u8], place: usize| {
-            let row = values.get(place * row_bytes..(place + 1) * row_bytes);
+            let start = place.saturating_mul(row_bytes);
+            let row = values.get(start..start.saturating_add(row_bytes));
             row.map(<[u8]>::to_vec).ok_or("a row is missing")
         };
         let mut places = Vec::with_capacity(import.rows.len() + 1);
@@ -27,8 +28,8 @@ impl Slab {
             self.begin_import(import)?;
             self.has_stepped = head.has_stepped;
             // What became of rows that do not exist.
-            let absent = head.absent.ok_or("no row stands for those that do not exist")?;
-            places.push((absent as usize, self.absent));
+            let absent = import.absent.ok_or("no row stands for those that do not exist")?;
+            places.push((absent, self.absent));
         }
         for &(there, number) in &import.rows {
             match self.index.find_or_make(number) {
