@@ -19,6 +19,7 @@ mod recovery;
 pub mod render;
 pub mod role;
 mod signals;
+pub mod stores;
 pub mod strategy;
 mod together;
 pub mod watching;
