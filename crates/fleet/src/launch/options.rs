@@ -29,6 +29,7 @@ usage: launch_ps [options] script [arguments]
                           snapshots, otherwise 0: the job ends)
   --grace_secs S          how long processes may take to end after SIGTERM (30 with snapshots,
                           otherwise 3)
+  --on ENGINE             run the job on slurm, mpi, ray or k8s instead (--on ENGINE --help says more)
 The script is a Python script (.py) or any executable.";
 
 /// What `launch --help` says.
@@ -82,6 +83,8 @@ pub struct PsOptions {
     pub start_port: Option<u16>,
     /// The servers.
     pub endpoints: Vec<Endpoint>,
+    /// An engine runs the processes on other machines, where it has found room for them.
+    pub is_placed: bool,
     /// Where logs go.
     pub log_dir: PathBuf,
     /// All machines of the job.
@@ -197,6 +200,7 @@ pub fn ps(arguments: &[String]) -> Result<Option<PsOptions>> {
         n_servers: given.number("--server_num")?,
         start_port: given.port("--start_port")?,
         endpoints: endpoints?,
+        is_placed: false,
         log_dir: given.value("--log_dir").unwrap_or("logs").into(),
         nodes: given.items("--cluster_node_ips"),
         node: given.value("--node_ip").map(str::to_string),
@@ -295,7 +299,7 @@ impl Given {
         found.map(|(_, value)| value.as_str()).filter(|value| is_switch || !value.is_empty())
     }
 
-    fn items(&self, name: &str) -> Vec<String> {
+    pub(crate) fn items(&self, name: &str) -> Vec<String> {
         let items = self.value(name).unwrap_or("").split(',').map(str::trim);
         items.filter(|item| !item.is_empty()).map(str::to_string).collect()
     }
