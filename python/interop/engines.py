@@ -1,4 +1,4 @@
-"""Runs one unchanged Fleet script on the real Slurm and with the real `mpirun`, and kills tasks.
+"""Runs one unchanged Fleet script on the real Slurm, with the real `mpirun` and on the real Ray, and kills tasks.
 
     python engines.py
 
@@ -8,6 +8,7 @@ skipped, with a line that says so. Prints a line for each check; ends with a non
 
 import contextlib
 import hashlib
+import importlib.util
 import os
 import re
 import shutil
@@ -227,6 +228,108 @@ def slurm_checks(root):
                 assert model(job.folder) == model(undisturbed), "other bits\n" + job.log()
 
             yield "slurm: %s is killed, the job goes on and ends with the same bits" % victim, killed
+        yield from follow_checks(root, "slurm", slurm.env, "--memory", "100Mi")
+
+
+class Followed:
+    """A job that `launch_ps --on` submits and follows."""
+
+    def __init__(self, folder, env, *options):
+        self.folder = folder
+        # Files of a killed process say who it is; the job does not end before `hurry`.
+        own = ["paddlewheel", "launch_ps", *options, "--snapshot_secs", "0.2", "--max_restarts", "3"]
+        with open(os.path.join(folder, "launcher"), "wb") as log:
+            command = [*own, RECOVERING, "sync", STEPS, "model"]
+            self.process = subprocess.Popen(command, cwd=folder, env=env, stdout=log, stderr=log)
+
+    def said(self):
+        with open(os.path.join(self.folder, "launcher"), errors="replace") as file:
+            return file.read()
+
+    def logs(self):
+        """What all processes said."""
+        texts = [self.said()]
+        for name in sorted(os.listdir(os.path.join(self.folder, "logs"))):
+            path = os.path.join(self.folder, "logs", name)
+            if os.path.isfile(path):
+                with open(path, errors="replace") as file:
+                    texts.append(file.read())
+        return "\n".join(texts)
+
+    def wait_for(self, text):
+        wait_until(text, lambda: text in self.logs() or self.process.poll() is not None, 90)
+        assert text in self.logs(), self.logs()[-6000:]
+
+    def finish(self):
+        hurry(self.folder)
+        assert self.process.wait(LIMIT) == 0, self.logs()[-6000:]
+
+
+def follow_checks(root, engine, env, *options):
+    """A job on an engine, one whose trainer is killed, and one that is ended by a signal."""
+    options = ["--on", engine, *options]
+    undisturbed = new_folder(root, "on %s" % (options[-1].replace("/", "_") + engine))
+    yield "--on %s: a job" % engine, lambda: Followed(undisturbed, env(), *options).finish()
+
+    def killed():
+        job = Followed(new_folder(root, os.path.basename(undisturbed) + " killed"), env(), *options)
+        job.wait_for("is kept: ")
+        first = pid(job.folder, "trainer.1")
+        os.kill(first, signal.SIGKILL)
+        wait_until("another trainer 1", lambda: pid(job.folder, "trainer.1") != first, 90)
+        job.finish()
+        assert model(job.folder) == model(undisturbed), "other bits\n" + job.logs()[-6000:]
+
+    yield "--on %s: a killed trainer comes back, the bits are the same" % engine, killed
+
+    def ended():
+        job = Followed(new_folder(root, os.path.basename(undisturbed) + " ended"), env(), *options)
+        job.wait_for("is kept: ")
+        job.process.send_signal(signal.SIGTERM)
+        code = job.process.wait(LIMIT)
+        assert code in (0, 128 + signal.SIGTERM) or engine == "slurm" and code > 0, (code, job.logs()[-6000:])
+        wait_until("the end of trainer 1", lambda: not os.path.exists("/proc/%d" % pid(job.folder, "trainer.1")), 60)
+        again = Followed(job.folder, env(), *options)
+        again.finish()
+        assert model(job.folder) == model(undisturbed), "other bits\n" + again.logs()[-6000:]
+
+    yield "--on %s: a signal ends the job, the same command goes on to the same bits" % engine, ended
+
+
+@contextlib.contextmanager
+def ray_cluster(folder):
+    """A cluster of this machine; yields its address."""
+    port, program = free_port(), os.path.join(os.path.dirname(sys.executable), "ray")
+    command = [program, "start", "--head", "--block", "--num-cpus", "8", "--port", str(port)]
+    command += ["--include-dashboard", "false", "--node-ip-address", "127.0.0.1", "--temp-dir", folder]
+    with open(os.path.join(folder, "out"), "wb") as log:
+        head = subprocess.Popen(command, env=environment(), stdout=log, stderr=log)
+    try:
+        address = "127.0.0.1:%d" % port
+        ask = [program, "status", "--address", address]
+        up = lambda: subprocess.run(ask, env=environment(), capture_output=True).returncode == 0  # noqa: E731
+        wait_until("Ray", up, 90)
+        yield address
+    finally:
+        head.terminate()
+        try:
+            head.wait(30)
+        except subprocess.TimeoutExpired:
+            head.kill()
+            head.wait()
+
+
+def ray_checks(root):
+    # Ray's sockets have long names below its folder.
+    with tempfile.TemporaryDirectory(prefix="r") as folder, ray_cluster(folder) as address:
+        yield from follow_checks(root, "ray", lambda: environment(RAY_ADDRESS=address), "--cpus", "1")
+
+        def full():
+            env = environment(RAY_ADDRESS="127.0.0.1:%d" % free_port())
+            code, said = run(["paddlewheel", "launch_ps", "--on", "ray", RECOVERING], new_folder(root, "no ray"), env)
+            assert code == 1 and "RAY_ADDRESS" in said, said
+
+        yield "--on ray: a cluster that is not there", full
 
 
 def mpi_checks(root, mpirun):
@@ -264,6 +367,7 @@ def mpi_checks(root, mpirun):
         assert model(folder) == model(undisturbed), "other bits\n" + said
 
     yield name + ": a killed rank ends the job, and the same command goes on to the same bits", killed
+    yield from follow_checks(root, "mpi", environment, "--mpirun", mpirun)
 
 
 def checks(root):
@@ -280,6 +384,10 @@ def checks(root):
             yield "%s: not installed (apt-get install openmpi-bin mpich)" % name, None
         else:
             yield from mpi_checks(root, path)
+    if importlib.util.find_spec("ray") is None:
+        yield "ray: not installed (pip install ray)", None
+    else:
+        yield from ray_checks(root)
 
 
 def main():

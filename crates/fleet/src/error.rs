@@ -288,6 +288,20 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
+    /// A command of an engine that failed.
+    #[error("{}: {said}", .program.display())]
+    Tool {
+        /// The command.
+        program: PathBuf,
+        /// What it said, or what is wrong with it.
+        said: String,
+    },
+    /// A job of an engine that did not end when it was asked to.
+    #[error("{job} is left to its engine, which has been asked to end it")]
+    Unfollowed {
+        /// Which.
+        job: String,
+    },
     /// A folder of snapshots that cannot be used.
     #[error(transparent)]
     Snapshots(#[from] SnapshotError),
@@ -472,6 +486,14 @@ pub enum Usage {
     /// `render` for a cluster that is not known.
     #[error("`{engine}` is neither k8s nor jobset nor slurm.{near}")]
     UnknownEngine {
+        /// As it was written.
+        engine: String,
+        /// What was perhaps meant.
+        near: DidYouMean,
+    },
+    /// `--on` an engine that is not known.
+    #[error("`{engine}` is none of slurm, mpi, ray and k8s.{near}")]
+    UnknownTarget {
         /// As it was written.
         engine: String,
         /// What was perhaps meant.

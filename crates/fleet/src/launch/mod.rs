@@ -10,6 +10,7 @@ mod group;
 mod logs;
 mod member;
 mod moving;
+mod on;
 pub mod options;
 mod plan;
 mod ports;
@@ -36,6 +37,9 @@ const USAGE: i32 = 2;
 /// Runs a job with parameter servers; returns the exit code. Everything worth knowing has been said
 /// on the console.
 pub fn launch_ps(arguments: &[String], host: &Host, console: &mut Console) -> i32 {
+    if let Some(code) = launch_on(arguments, host, console) {
+        return code;
+    }
     let run = |console: &mut Console| match options::ps(arguments)? {
         None => help(options::PS_USAGE, console),
         Some(mut options) => {
@@ -45,6 +49,21 @@ pub fn launch_ps(arguments: &[String], host: &Host, console: &mut Console) -> i3
         }
     };
     finish(run(console), options::PS_USAGE, console)
+}
+
+/// Runs a job on an engine, if the command line names one; returns the exit code.
+fn launch_on(arguments: &[String], host: &Host, console: &mut Console) -> Option<i32> {
+    let run = |command: &on::OnCommand, console: &mut Console| match on::launch(
+        command, host, console,
+    )? {
+        None => help(on::USAGE, console),
+        Some(code) => Ok(code),
+    };
+    match on::find(arguments) {
+        Ok(None) => None,
+        Ok(Some(command)) => Some(finish(run(&command, console), on::USAGE, console)),
+        Err(error) => Some(finish(Err(error), on::USAGE, console)),
+    }
 }
 
 /// Runs a job with servers to its end. The number of servers may change meanwhile.

@@ -37,6 +37,7 @@ usage: launch_ps [options] script [arguments]
   --tensorboard DIR       write numbers for TensorBoard there
   --metrics BOOL          let processes say what they do, each at a port of its own (True)
   --metrics_host HOST     the address of these ports (127.0.0.1)
+  --on ENGINE             run the job on slurm, mpi, ray or k8s instead (--on ENGINE --help says more)
 The script is a Python script (.py) or any executable.";
 
 /// What `launch --help` says.
@@ -106,6 +107,8 @@ pub struct PsOptions {
     pub start_port: Option<u16>,
     /// The servers.
     pub endpoints: Vec<Endpoint>,
+    /// An engine runs the processes on other machines, where it has found room for them.
+    pub is_placed: bool,
     /// Where logs go.
     pub log_dir: PathBuf,
     /// All machines of the job.
@@ -271,6 +274,7 @@ pub fn ps(arguments: &[String]) -> Result<Option<PsOptions>> {
         n_servers: given.number("--server_num")?,
         start_port: given.port("--start_port")?,
         endpoints: endpoints?,
+        is_placed: false,
         log_dir: given.value("--log_dir").unwrap_or("logs").into(),
         nodes: given.items("--cluster_node_ips"),
         node: given.value("--node_ip").map(str::to_string),
@@ -415,7 +419,7 @@ impl Given {
         }
     }
 
-    fn items(&self, name: &str) -> Vec<String> {
+    pub(crate) fn items(&self, name: &str) -> Vec<String> {
         let items = self.value(name).unwrap_or("").split(',').map(str::trim);
         items.filter(|item| !item.is_empty()).map(str::to_string).collect()
     }

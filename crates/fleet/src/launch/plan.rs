@@ -148,7 +148,7 @@ pub(crate) fn ps(options: PsOptions) -> Result<Job> {
     };
     let is_here = |server: &Endpoint| is_whole || server.host == nodes.own();
     let own: Vec<_> = (0..servers.len()).filter(|&at| is_here(&servers[at])).collect();
-    if is_listed {
+    if is_listed && !options.is_placed {
         if options.n_servers.is_some_and(|n| n != own.len()) {
             let (n_servers, n_endpoints) = (options.n_servers.unwrap_or(0), own.len());
             return Err(Usage::ServerCount { n_servers, n_endpoints }.into());

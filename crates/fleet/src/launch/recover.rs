@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::options::{PsOptions, RecoveryOptions};
 use super::plan::Job;
 use super::restarts::Policy;
-use super::snapshots::{FolderRequest, Identity, Snapshots};
+use super::snapshots::{FolderRequest, Identity, Snapshots, folder_of};
 use crate::error::Result;
 use crate::flags::Flags;
 use crate::recovery::Recovery;
@@ -42,7 +42,8 @@ pub(super) fn prepare(
         identity: Identity::of(job),
     };
     let mut snapshots = Snapshots::take(&wanted)?;
-    let is_cleared = snapshots.clear_finished(&job.processes)?;
+    let own = job.processes.iter().map(|process| folder_of(process.kind, process.id));
+    let is_cleared = snapshots.clear_finished(own)?;
     let shown = snapshots.folder.display();
     let line = match (is_cleared, &snapshots.resume) {
         (_, Some(from)) => format!("going on from the snapshots in {}", from.display()),

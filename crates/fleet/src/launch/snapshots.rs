@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::options::ScriptCommand;
-use super::plan::{Job, Process};
+use super::plan::Job;
 use crate::error::{Result, SnapshotError};
 use crate::role::RoleKind;
 
@@ -41,13 +41,17 @@ pub(super) struct Identity {
 
 impl Identity {
     pub(super) fn of(job: &Job) -> Self {
-        let ScriptCommand { path, arguments } = &job.script;
+        Self::of_script(&job.script, job.n_servers, job.n_trainers)
+    }
+
+    pub(super) fn of_script(script: &ScriptCommand, n_servers: usize, n_trainers: usize) -> Self {
+        let ScriptCommand { path, arguments } = script;
         let full = fs::canonicalize(path).or_else(|_| std::path::absolute(path));
         Self {
             script: full.unwrap_or_else(|_| path.clone()),
             arguments: arguments.clone(),
-            n_servers: job.n_servers,
-            n_trainers: job.n_trainers,
+            n_servers,
+            n_trainers,
         }
     }
 
@@ -175,14 +179,14 @@ impl Snapshots {
     }
 
     /// Clears the folder of a job that has finished: the same command starts again from the
-    /// beginning. In a shared folder, each launcher clears the files of its own processes.
-    pub(super) fn clear_finished(&mut self, own: &[Process]) -> Result<bool> {
+    /// beginning. In a shared folder, each launcher clears the folders of its own processes.
+    pub(super) fn clear_finished(&mut self, own: impl Iterator<Item = String>) -> Result<bool> {
         let mark = self.finished();
         if !self.is_begun || self.resume.as_ref() == Some(&self.folder) || !mark.exists() {
             return Ok(false);
         }
-        for process in own {
-            let folder = self.folder.join(folder_of(process.kind, process.id));
+        for name in own {
+            let folder = self.folder.join(name);
             match fs::remove_dir_all(&folder) {
                 Err(error) if error.kind() != ErrorKind::NotFound => {
                     return Err(unusable(&folder, error).into());
@@ -268,7 +272,7 @@ fn is_locked(lock: &File) -> bool {
 }
 
 /// The folder of a process, in that of the job.
-fn folder_of(kind: RoleKind, id: usize) -> String {
+pub(super) fn folder_of(kind: RoleKind, id: usize) -> String {
     match kind {
         RoleKind::Server => format!("server.{id}"),
         RoleKind::Trainer => format!("trainer.{id}"),

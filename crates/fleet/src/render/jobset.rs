@@ -2,10 +2,10 @@
 //!
 //! The pods of a Job have no disks of their own, so servers share one.
 
-use super::options::Options;
+use super::options::RenderOptions;
 use super::yaml::{claim, container, indented, probes, secret_line, server_variables, variables};
 
-pub(super) fn render(options: &Options) -> String {
+pub(super) fn render(options: &RenderOptions) -> String {
     let name = &options.name;
     let servers = super::servers(options, |at| format!("{name}-server-0-{at}.{name}"));
     let disk = format!(
@@ -44,7 +44,7 @@ pub(super) fn render(options: &Options) -> String {
 }
 
 /// One job of the set: `replicas` jobs of `n` pods.
-fn replicated(options: &Options, name: &str, n: usize, spec: &str) -> String {
+fn replicated(options: &RenderOptions, name: &str, n: usize, spec: &str) -> String {
     let (grace, restarts) = (options.grace_secs, options.max_restarts * n);
     format!(
         "name: {name}\nreplicas: 1\ntemplate:\n  spec:\n    completionMode: Indexed\n    \

@@ -1,9 +1,9 @@
 //! A StatefulSet for servers, an indexed Job for trainers, a headless Service for their names.
 
-use super::options::Options;
+use super::options::RenderOptions;
 use super::yaml::{claim, container, indented, probes, secret_line, server_variables, variables};
 
-pub(super) fn render(options: &Options) -> String {
+pub(super) fn render(options: &RenderOptions) -> String {
     let name = &options.name;
     let servers = super::servers(options, |at| format!("{name}-server-{at}.{name}"));
     secret_line(options)
@@ -11,7 +11,7 @@ pub(super) fn render(options: &Options) -> String {
 }
 
 /// Pods have names before they are ready: servers and trainers look for each other while they start.
-fn service(options: &Options) -> String {
+fn service(options: &RenderOptions) -> String {
     let (name, port) = (&options.name, options.port);
     format!(
         "apiVersion: v1\nkind: Service\nmetadata:\n  name: {name}\n  labels: {{app: {name}}}\nspec:\n  \
@@ -20,7 +20,7 @@ fn service(options: &Options) -> String {
     )
 }
 
-fn stateful_set(options: &Options, servers: &str) -> String {
+fn stateful_set(options: &RenderOptions, servers: &str) -> String {
     let (name, n, grace) = (&options.name, options.n_servers, options.grace_secs);
     let env = server_variables(options, servers);
     let containers = container(options, "server", &env, &probes(options));
@@ -36,7 +36,7 @@ fn stateful_set(options: &Options, servers: &str) -> String {
     )
 }
 
-fn job(options: &Options, servers: &str) -> String {
+fn job(options: &RenderOptions, servers: &str) -> String {
     let (name, n, grace) = (&options.name, options.n_trainers, options.grace_secs);
     let env = variables(options, "TRAINER", servers);
     let containers = container(options, "trainer", &env, "");

@@ -8,7 +8,7 @@ mod options;
 mod slurm;
 mod yaml;
 
-use options::Options;
+pub(crate) use options::{Engine, OPTIONS, RenderOptions, made};
 
 use crate::error::Result;
 
@@ -26,8 +26,18 @@ pub fn render(arguments: &[String]) -> Result<String> {
     })
 }
 
+/// The batch script of a job on Slurm.
+pub(crate) fn slurm_script(options: &RenderOptions) -> String {
+    slurm::render(options)
+}
+
+/// The objects of a job on Kubernetes.
+pub(crate) fn kubernetes_objects(options: &RenderOptions) -> String {
+    kubernetes::render(options)
+}
+
 /// The end points of servers that have names, in order.
-fn servers(options: &Options, name: impl Fn(usize) -> String) -> String {
+fn servers(options: &RenderOptions, name: impl Fn(usize) -> String) -> String {
     let all = (0..options.n_servers).map(|at| format!("{}:{}", name(at), options.port));
     all.collect::<Vec<_>>().join(",")
 }

@@ -1,6 +1,6 @@
 //! The command line of `render`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tensor::DidYouMean;
@@ -31,39 +31,61 @@ batch script. Submit it with `kubectl apply -f FILE` or `sbatch FILE`.";
 
 /// What is to be printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Engine {
+pub(crate) enum Engine {
     Kubernetes,
     JobSet,
     Slurm,
 }
+
+/// Its options; each has a value.
+pub(crate) const OPTIONS: &[&str] = &[
+    "--image",
+    "--name",
+    "--server_num",
+    "--worker_num",
+    "--port",
+    "--cpus",
+    "--memory",
+    "--storage",
+    "--storage_class",
+    "--snapshot_secs",
+    "--max_restarts",
+    "--grace_secs",
+    "--time",
+    "--partition",
+];
 
 const ENGINES: &[(&str, Engine)] =
     &[("k8s", Engine::Kubernetes), ("jobset", Engine::JobSet), ("slurm", Engine::Slurm)];
 
 /// What the job should be.
 #[derive(Clone, Debug)]
-pub(super) struct Options {
-    pub(super) image: String,
-    pub(super) name: String,
-    pub(super) n_servers: usize,
-    pub(super) n_trainers: usize,
-    pub(super) port: u16,
+pub(crate) struct RenderOptions {
+    pub(crate) image: String,
+    pub(crate) name: String,
+    pub(crate) n_servers: usize,
+    pub(crate) n_trainers: usize,
+    pub(crate) port: u16,
     /// Whether the port was asked for.
-    pub(super) is_port_given: bool,
-    pub(super) cpus: usize,
-    pub(super) memory: String,
-    pub(super) storage: String,
-    pub(super) storage_class: Option<String>,
-    pub(super) snapshot_secs: f64,
-    pub(super) max_restarts: usize,
-    pub(super) grace_secs: u64,
-    pub(super) time: String,
-    pub(super) partition: Option<String>,
-    pub(super) script: ScriptCommand,
+    pub(crate) is_port_given: bool,
+    pub(crate) cpus: usize,
+    pub(crate) memory: String,
+    pub(crate) storage: String,
+    pub(crate) storage_class: Option<String>,
+    pub(crate) snapshot_secs: f64,
+    pub(crate) max_restarts: usize,
+    pub(crate) grace_secs: u64,
+    pub(crate) time: String,
+    pub(crate) partition: Option<String>,
+    /// Where snapshots go, if not to the usual place.
+    pub(crate) snapshot_dir: Option<PathBuf>,
+    /// The command that runs scripts.
+    pub(crate) program: Vec<String>,
+    pub(crate) script: ScriptCommand,
 }
 
 /// Reads the command line; None when it asks for help.
-pub(super) fn read(arguments: &[String]) -> Result<Option<(Engine, Options)>> {
+pub(super) fn read(arguments: &[String]) -> Result<Option<(Engine, RenderOptions)>> {
     let Some(word) = arguments.first().filter(|word| *word != "-h" && *word != "--help") else {
         return if arguments.is_empty() { Err(Usage::NoEngine.into()) } else { Ok(None) };
     };
@@ -71,27 +93,11 @@ pub(super) fn read(arguments: &[String]) -> Result<Option<(Engine, Options)>> {
         let near = DidYouMean::among(word, ENGINES.iter().map(|(name, _)| *name));
         return Err(Usage::UnknownEngine { engine: word.clone(), near }.into());
     };
-    let names = [
-        "--image",
-        "--name",
-        "--server_num",
-        "--worker_num",
-        "--port",
-        "--cpus",
-        "--memory",
-        "--storage",
-        "--storage_class",
-        "--snapshot_secs",
-        "--max_restarts",
-        "--grace_secs",
-        "--time",
-        "--partition",
-    ];
-    let Some(given) = Given::read(&arguments[1..], &names, &[])? else { return Ok(None) };
+    let Some(given) = Given::read(&arguments[1..], OPTIONS, &[])? else { return Ok(None) };
     Ok(Some((*engine, made(*engine, given)?)))
 }
 
-fn made(engine: Engine, given: Given) -> Result<Options> {
+pub(crate) fn made(engine: Engine, given: Given) -> Result<RenderOptions> {
     let count = |name, usual, what| -> Result<usize> {
         match given.number(name)?.unwrap_or(usual) {
             0 => Err(Usage::Nobody(what).into()),
@@ -102,7 +108,7 @@ fn made(engine: Engine, given: Given) -> Result<Options> {
     let seconds = |name, rule, usual| -> Result<Duration> {
         Ok(given.seconds(name, rule)?.unwrap_or(Duration::from_secs(usual)))
     };
-    Ok(Options {
+    Ok(RenderOptions {
         image: match (engine, image) {
             (_, Some(image)) => image,
             (Engine::Slurm, None) => String::new(),
@@ -122,6 +128,8 @@ fn made(engine: Engine, given: Given) -> Result<Options> {
         grace_secs: seconds("--grace_secs", FROM_ZERO, 60)?.as_secs(),
         time: word(&given, "--time")?.unwrap_or("1-00:00:00".to_string()),
         partition: word(&given, "--partition")?,
+        snapshot_dir: None,
+        program: vec!["paddlewheel".to_string()],
         script: given.script,
     })
 }

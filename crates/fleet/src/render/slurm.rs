@@ -1,9 +1,9 @@
 //! A batch script. A step whose task died is started again, and goes on from its snapshots.
 
-use super::options::Options;
+use super::options::RenderOptions;
 
-pub(super) fn render(options: &Options) -> String {
-    let Options { name, n_servers, n_trainers, cpus, time, grace_secs, .. } = options;
+pub(super) fn render(options: &RenderOptions) -> String {
+    let RenderOptions { name, n_servers, n_trainers, cpus, time, grace_secs, .. } = options;
     let n = n_servers + n_trainers;
     let partition = options.partition.as_deref();
     let partition = partition.map_or(String::new(), |name| format!("#SBATCH --partition={name}\n"));
@@ -15,6 +15,12 @@ pub(super) fn render(options: &Options) -> String {
     let words = [options.script.path.to_string_lossy().into_owned()];
     let words: Vec<_> = words.iter().chain(&options.script.arguments).map(|w| quoted(w)).collect();
     let (secs, restarts, command) = (options.snapshot_secs, options.max_restarts, words.join(" "));
+    let folder = match &options.snapshot_dir {
+        Some(folder) => quoted(&folder.to_string_lossy()),
+        None => format!("\"$SLURM_SUBMIT_DIR/{name}-snapshots\""),
+    };
+    let program: Vec<_> = options.program.iter().map(|word| quoted(word)).collect();
+    let program = program.join(" ");
     format!(
         "#!/bin/bash\n#SBATCH --job-name={name}\n#SBATCH --ntasks={n}\n\
          #SBATCH --cpus-per-task={cpus}\n#SBATCH --mem-per-cpu={}\n#SBATCH --time={time}\n\
@@ -22,7 +28,7 @@ pub(super) fn render(options: &Options) -> String {
          # {n_servers} of the {n} tasks are servers. The folder must be on a disk that all machines share.\n\
          export PADDLE_PSERVERS_NUM={n_servers}\n\
          export PADDLE_PORT={port}\n\
-         export FLAGS_snapshot_dir=\"$SLURM_SUBMIT_DIR/{name}-snapshots\"\n\
+         export FLAGS_snapshot_dir={folder}\n\
          export FLAGS_snapshot_secs={secs}\n\
          export PYTHONUNBUFFERED=1\n\
          mkdir -p \"$FLAGS_snapshot_dir\"\n\
@@ -32,7 +38,7 @@ pub(super) fn render(options: &Options) -> String {
          (umask 077; od -An -N32 -tx1 /dev/urandom | tr -d ' \\n' > \"$PADDLEWHEEL_SECRET_FILE\")\n\n\
          # When a task dies, Slurm ends the step. The next one goes on from the last snapshot.\n\
          for start in $(seq 0 {restarts}); do\n\
-         srun --label --kill-on-bad-exit=1 paddlewheel run {command} && exit 0\n\
+         srun --label --kill-on-bad-exit=1 {program} run {command} && exit 0\n\
          echo \"start $start of {name} failed\"\n\
          done\n\
          exit 1\n",

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::options::Options;
+use super::options::RenderOptions;
 use crate::launch::options::ScriptCommand;
 
 /// Text between quotation marks.
@@ -45,7 +45,7 @@ pub(super) fn variable(name: &str, value: &str) -> String {
 }
 
 /// The variables that servers and trainers share, and their role.
-pub(super) fn variables(options: &Options, role: &str, servers: &str) -> String {
+pub(super) fn variables(options: &RenderOptions, role: &str, servers: &str) -> String {
     [
         variable("TRAINING_ROLE", role),
         variable("PADDLE_PSERVERS_IP_PORT_LIST", servers),
@@ -60,7 +60,7 @@ pub(super) fn variables(options: &Options, role: &str, servers: &str) -> String 
 }
 
 /// The container of a process, without its mark in a list.
-pub(super) fn container(options: &Options, name: &str, env: &str, more: &str) -> String {
+pub(super) fn container(options: &RenderOptions, name: &str, env: &str, more: &str) -> String {
     let (image, command) = (quoted(&options.image), command(&options.script));
     let (cpus, memory) = (options.cpus, &options.memory);
     format!(
@@ -80,7 +80,7 @@ pub(super) fn secret_line(options: &Options) -> String {
 }
 
 /// What is asked of a server: that it listens. It may fill large tables first.
-pub(super) fn probes(options: &Options) -> String {
+pub(super) fn probes(options: &RenderOptions) -> String {
     let port = options.port;
     format!(
         "ports:\n- {{name: server, containerPort: {port}}}\n\
@@ -92,7 +92,7 @@ pub(super) fn probes(options: &Options) -> String {
 }
 
 /// The variables of a server that keeps snapshots.
-pub(super) fn server_variables(options: &Options, servers: &str) -> String {
+pub(super) fn server_variables(options: &RenderOptions, servers: &str) -> String {
     variables(options, "PSERVER", servers)
         + &variable("PADDLE_PORT", &options.port.to_string())
         + &variable("FLAGS_snapshot_dir", "/snapshots")
@@ -101,7 +101,7 @@ pub(super) fn server_variables(options: &Options, servers: &str) -> String {
 }
 
 /// What a claim for a disk says.
-pub(super) fn claim(options: &Options, access: &str) -> String {
+pub(super) fn claim(options: &RenderOptions, access: &str) -> String {
     let class = options
         .storage_class
         .as_deref()

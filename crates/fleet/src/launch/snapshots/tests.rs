@@ -20,16 +20,12 @@ fn refusal(taken: Result<Snapshots>) -> SnapshotError {
     }
 }
 
-fn process(kind: RoleKind, id: usize) -> Process {
-    Process { name: String::new(), kind, id, variables: Vec::new(), log: None }
-}
-
 #[test]
 fn a_job_finds_its_folder_again() {
     let home = tempfile::tempdir().unwrap();
     let folder = home.path().join("a/b");
     let mut first = take(&folder, None, identity("/train.py", 2)).unwrap();
-    assert!(!first.is_begun && !first.clear_finished(&[]).unwrap());
+    assert!(!first.is_begun && !first.clear_finished([].into_iter()).unwrap());
     let inside = || {
         let entries = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name());
         let mut names: Vec<_> = entries.map(|name| name.into_string().unwrap()).collect();
@@ -47,7 +43,7 @@ fn a_job_finds_its_folder_again() {
 #[test]
 fn a_finished_job_begins_anew() {
     let home = tempfile::tempdir().unwrap();
-    let own = [process(RoleKind::Server, 0), process(RoleKind::Trainer, 1)];
+    let own = || ["server.0", "trainer.1"].map(str::to_string).into_iter();
     let first = take(home.path(), None, identity("/train.py", 2)).unwrap();
     for name in ["server.0", "trainer.1", "trainer.7", "notes"] {
         fs::create_dir(home.path().join(name)).unwrap();
@@ -55,13 +51,13 @@ fn a_finished_job_begins_anew() {
     first.finish().unwrap();
     drop(first);
     let mut again = take(home.path(), None, identity("/train.py", 2)).unwrap();
-    assert!(again.clear_finished(&own).unwrap() && !again.is_begun);
+    assert!(again.clear_finished(own()).unwrap() && !again.is_begun);
     let is_there = |name: &str| home.path().join(name).exists();
     assert!(!is_there("server.0") && !is_there("trainer.1") && !is_there("finished"));
     assert!(is_there("trainer.7") && is_there("notes"), "what is another's stays");
     drop(again);
     let mut unfinished = take(home.path(), None, identity("/train.py", 2)).unwrap();
-    assert!(!unfinished.clear_finished(&own).unwrap() && unfinished.is_begun);
+    assert!(!unfinished.clear_finished(own()).unwrap() && unfinished.is_begun);
 }
 
 #[test]

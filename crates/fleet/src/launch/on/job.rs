@@ -1,0 +1,119 @@
+//! A job that an engine is to run: the command line, the folder of its logs, that of its snapshots.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::{OnCommand, Target};
+use crate::error::{Error, Result};
+use crate::launch::logs::Logs;
+use crate::launch::options::Given;
+use crate::launch::plan::Host;
+use crate::launch::snapshots::{FolderRequest, Identity, Snapshots, folder_of};
+use crate::render::{self, RenderOptions};
+use crate::role::RoleKind;
+use crate::signals::Signals;
+
+/// A job and what belongs to it.
+pub(super) struct EngineJob {
+    pub(super) options: RenderOptions,
+    /// Machines that were named.
+    pub(super) hosts: Vec<String>,
+    pub(super) mpirun: PathBuf,
+    pub(super) signals: Signals,
+    logs: Logs,
+    /// Not there if the engine gives each process a disk.
+    snapshots: Option<Snapshots>,
+    is_new: bool,
+}
+
+impl EngineJob {
+    /// Reads the command line and takes the folders; nothing if it asks for help.
+    pub(super) fn read(command: &OnCommand, host: &Host) -> Result<Option<Self>> {
+        let own = ["--log_dir", "--snapshot_dir", "--hosts", "--mpirun"];
+        let names = [render::OPTIONS, &own[..]].concat();
+        let Some(given) = Given::read(&command.rest, &names, &[])? else { return Ok(None) };
+        let path = |name, usual: &str| PathBuf::from(given.value(name).unwrap_or(usual));
+        let (log_dir, mpirun) = (path("--log_dir", "logs"), path("--mpirun", "mpirun"));
+        let hosts = given.items("--hosts");
+        let folder = given.value("--snapshot_dir").map(PathBuf::from);
+        let engine = match command.target {
+            Target::Kubernetes => render::Engine::Kubernetes,
+            Target::Slurm | Target::Mpi | Target::Ray => render::Engine::Slurm,
+        };
+        let mut options = render::made(engine, given)?;
+        check_script(&options.script.path, command.target)?;
+        let logs = Logs::take(&log_dir, None);
+        let make = |source| Error::File { what: "make", path: logs.folder.clone(), source };
+        fs::create_dir_all(&logs.folder).map_err(make)?;
+        let (mut snapshots, mut is_new) = (None, true);
+        if command.target != Target::Kubernetes {
+            let usual = || PathBuf::from(format!("{}-snapshots", options.name));
+            let mut taken = take(&options, &folder.unwrap_or_else(usual))?;
+            taken.clear_finished(processes(&options))?;
+            options.snapshot_dir = Some(taken.folder.clone());
+            // The environment of this command may not be that of the processes.
+            options.program =
+                vec![host.python.to_string_lossy().into_owned(), "-m".into(), "paddlewheel".into()];
+            is_new = !taken.is_begun;
+            snapshots = Some(taken);
+        }
+        let signals = Signals::watch()?;
+        Ok(Some(Self { options, hosts, mpirun, signals, logs, snapshots, is_new }))
+    }
+
+    /// What is said before anything is submitted.
+    pub(super) fn lines(&self) -> Vec<String> {
+        let words = |snapshots: &Snapshots| match self.is_new {
+            true => format!("snapshots go to {}", snapshots.folder.display()),
+            false => format!("going on with the job in {}", snapshots.folder.display()),
+        };
+        self.logs.line.iter().cloned().chain(self.snapshots.as_ref().map(words)).collect()
+    }
+
+    /// The folder of snapshots, if processes share one.
+    pub(super) fn snapshot_dir(&self) -> Option<&Path> {
+        self.snapshots.as_ref().map(|snapshots| snapshots.folder.as_path())
+    }
+
+    /// A file in the folder of logs, with its full path: engines have other working directories.
+    pub(super) fn file(&self, ending: &str) -> PathBuf {
+        let path = self.logs.folder.join(format!("{}{ending}", self.options.name));
+        std::path::absolute(&path).unwrap_or(path)
+    }
+
+    /// Writes what is submitted beside the logs, where people can read it.
+    pub(super) fn write(&self, ending: &str, text: &str) -> Result<PathBuf> {
+        let path = self.file(ending);
+        let failed = |source| Error::File { what: "write", path: path.clone(), source };
+        fs::write(&path, text).map_err(failed)?;
+        Ok(path)
+    }
+
+    /// A job that came to its end is begun anew by the next command.
+    pub(super) fn finish(&self, code: i32) -> Result<()> {
+        match self.snapshots.as_ref().filter(|_| code == 0) {
+            Some(snapshots) => snapshots.finish(),
+            None => Ok(()),
+        }
+    }
+}
+
+fn take(options: &RenderOptions, folder: &Path) -> Result<Snapshots> {
+    let identity = Identity::of_script(&options.script, options.n_servers, options.n_trainers);
+    Snapshots::take(&FolderRequest { folder, resume: None, node: None, identity })
+}
+
+/// The folders of all processes.
+fn processes(options: &RenderOptions) -> impl Iterator<Item = String> {
+    let servers = (0..options.n_servers).map(|id| folder_of(RoleKind::Server, id));
+    servers.chain((0..options.n_trainers).map(|id| folder_of(RoleKind::Trainer, id)))
+}
+
+/// Where processes see this disk, a script that is not there is said before anything waits in a queue.
+fn check_script(path: &Path, target: Target) -> Result<()> {
+    if target == Target::Kubernetes {
+        return Ok(());
+    }
+    let failed = |source| Error::File { what: "find", path: path.to_path_buf(), source };
+    fs::metadata(path).map(|_| ()).map_err(failed)
+}

@@ -1,0 +1,162 @@
+//! A job on Kubernetes: `kubectl apply`, then the state of the trainers' Job and the logs of all pods.
+
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::job::EngineJob;
+use super::tool;
+use crate::error::{Error, Result};
+use crate::launch::console::Console;
+use crate::launch::group::ProcessGroup;
+use crate::render;
+use crate::signals::name_of;
+
+/// How often the cluster is asked.
+const ASK_EVERY: Duration = Duration::from_secs(2);
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// How long the cluster may be silent.
+const SILENCE_MAX: Duration = Duration::from_secs(300);
+
+/// What is asked: conditions of the Job, and how many of its pods run, are through and failed.
+const QUESTION: &str = "jsonpath={range .status.conditions[?(@.status==\"True\")]}{.type} {.reason}{\"\\n\"}{end}\
+                        pods {.status.active} {.status.succeeded} {.status.failed}";
+
+/// Submits the job and follows it; returns the exit code.
+pub(super) fn run(job: &EngineJob, console: &mut Console) -> Result<i32> {
+    let name = &job.options.name;
+    let file = job.write(".yaml", &render::kubernetes_objects(&job.options))?;
+    let file = file.to_string_lossy().into_owned();
+    let said = tool::output(Command::new("kubectl").args(["apply", "-f", &file]))?;
+    said.lines().for_each(|line| console.say(line));
+    let end = follow(job, console);
+    // Servers have no end of their own. Their disks stay, with the snapshots.
+    let removed = tool::output(Command::new("kubectl").args([
+        "delete",
+        "--ignore-not-found",
+        "--wait=false",
+        "-f",
+        &file,
+    ]));
+    let end = end?;
+    console.say(&format!("job {name} of Kubernetes: {}", end.words));
+    removed?;
+    Ok(end.code)
+}
+
+/// How a job ended.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct JobEnd {
+    pub(super) words: String,
+    pub(super) code: i32,
+}
+
+/// What the cluster says of the trainers' Job.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum JobState {
+    Runs(String),
+    Over(JobEnd),
+}
+
+impl JobState {
+    /// Reads the answer to [`QUESTION`].
+    pub(super) fn from_text(text: &str) -> Self {
+        let mut pods = String::new();
+        for line in text.lines() {
+            let (kind, rest) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
+            match kind {
+                "Complete" => {
+                    let words = "complete".to_string();
+                    return JobState::Over(JobEnd { words, code: 0 });
+                }
+                "Failed" => {
+                    let words = format!("failed ({rest})");
+                    return JobState::Over(JobEnd { words, code: 1 });
+                }
+                "pods" => {
+                    // A number that is zero is left out; then the words cannot be told apart.
+                    let n: Vec<&str> = rest.split(' ').collect();
+                    if let [active, done, failed] = n[..] {
+                        let or_none =
+                            |n: &str| if n.is_empty() { "0".into() } else { n.to_string() };
+                        let [active, done, failed] = [active, done, failed].map(or_none);
+                        pods =
+                            format!("{active} trainers run, {done} are through, {failed} failed");
+                    }
+                }
+                _ => {}
+            }
+        }
+        JobState::Runs(pods)
+    }
+}
+
+fn ask(name: &str) -> Result<JobState> {
+    let job = format!("job/{name}-trainer");
+    let said = tool::output(Command::new("kubectl").args(["get", &job, "-o", QUESTION]))?;
+    Ok(JobState::from_text(&said))
+}
+
+/// The logs of all pods, as they come. `kubectl` ends when a pod does: then it is started again.
+struct PodLogs<'a> {
+    name: &'a str,
+    n: usize,
+    group: ProcessGroup,
+    child: Option<Child>,
+}
+
+impl PodLogs<'_> {
+    fn keep(&mut self) -> Result<()> {
+        let is_over = |child: &mut Child| !matches!(child.try_wait(), Ok(None));
+        if self.child.as_mut().is_some_and(|child| !is_over(child)) {
+            return Ok(());
+        }
+        let again = self.child.is_some();
+        let mut command = Command::new("kubectl");
+        command.args(["logs", "--follow", "--prefix", "--ignore-errors"]);
+        command.arg(format!("--selector=app={}", self.name));
+        command.arg(format!("--max-log-requests={}", self.n));
+        // What was printed before is not printed again.
+        if again {
+            command.arg("--since=2s");
+        }
+        command.stdin(Stdio::null()).stdout(std::io::stderr()).stderr(Stdio::null());
+        let (name, program) = ("kubectl logs".to_string(), "kubectl".into());
+        let failed = |source| Error::Start { name, program, source };
+        self.child = Some(self.group.spawn(&mut command).map_err(failed)?);
+        Ok(())
+    }
+}
+
+fn follow(job: &EngineJob, console: &mut Console) -> Result<JobEnd> {
+    let options = &job.options;
+    let n = options.n_servers + options.n_trainers;
+    let (name, program) = ("the keeper".to_string(), "/bin/sh".into());
+    let group = ProcessGroup::new().map_err(|source| Error::Start { name, program, source })?;
+    let mut logs = PodLogs { name: &options.name, n, group, child: None };
+    let (mut said, mut answered) = (String::new(), Instant::now());
+    let mut asked: Option<Instant> = None;
+    loop {
+        if let Some(signal) = job.signals.take() {
+            let words = format!("got {}, the job is removed; its disks stay", name_of(signal));
+            return Ok(JobEnd { words, code: 128 + signal });
+        }
+        if asked.is_none_or(|at| at.elapsed() >= ASK_EVERY) {
+            asked = Some(Instant::now());
+            logs.keep()?;
+            match ask(&options.name) {
+                Ok(JobState::Over(end)) => return Ok(end),
+                Ok(JobState::Runs(words)) => {
+                    answered = Instant::now();
+                    if words != said && !words.is_empty() {
+                        console.say(&words);
+                        said = words;
+                    }
+                }
+                Err(error) if answered.elapsed() > SILENCE_MAX => return Err(error),
+                Err(_) => {}
+            }
+        }
+        thread::sleep(LOOK_EVERY);
+    }
+}

@@ -1,0 +1,182 @@
+//! Ranks of `mpirun`, which ends all of them when one dies. Then it is started again, and they go on
+//! from the last snapshot.
+
+use std::fs::File;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::job::EngineJob;
+use super::tail::Tail;
+use super::tool;
+use crate::error::{Error, Result};
+use crate::launch::console::Console;
+use crate::launch::group::ProcessGroup;
+use crate::launch::ports::{Ports, START};
+use crate::signals::name_of;
+
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// The two families of `mpirun`: their options differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Family {
+    OpenMpi,
+    Hydra,
+}
+
+impl Family {
+    /// From what `mpirun --version` prints.
+    pub(super) fn from_version(text: &str) -> Option<Self> {
+        let text = text.to_lowercase();
+        let hydra = ["hydra", "mpich", "intel", "mvapich"];
+        match text.contains("open mpi") || text.contains("open-mpi") {
+            true => Some(Family::OpenMpi),
+            false => hydra.iter().any(|word| text.contains(word)).then_some(Family::Hydra),
+        }
+    }
+
+    /// How many ranks, on which machines, with which variables; each line says whose it is.
+    pub(super) fn words(self, n: usize, hosts: &[String], variables: &[&str]) -> Vec<String> {
+        let mut words = vec!["-np".to_string(), n.to_string()];
+        match self {
+            Family::OpenMpi => {
+                words.push("--tag-output".to_string());
+                if !hosts.is_empty() {
+                    // As many ranks on each as it takes.
+                    let each = n.div_ceil(hosts.len());
+                    let hosts: Vec<_> = hosts.iter().map(|host| format!("{host}:{each}")).collect();
+                    words.extend(["--host".to_string(), hosts.join(",")]);
+                }
+                words.extend(variables.iter().flat_map(|name| ["-x".into(), name.to_string()]));
+            }
+            Family::Hydra => {
+                words.push("-prepend-rank".to_string());
+                if !hosts.is_empty() {
+                    words.extend(["-hosts".to_string(), hosts.join(",")]);
+                }
+                words.extend(["-genvlist".to_string(), variables.join(",")]);
+            }
+        }
+        words
+    }
+}
+
+/// Runs the job; returns the exit code.
+pub(super) fn run(job: &EngineJob, console: &mut Console) -> Result<i32> {
+    let said = tool::output(Command::new(&job.mpirun).arg("--version"))?;
+    let unknown = || Error::Tool {
+        program: job.mpirun.clone(),
+        said: format!("neither Open MPI nor MPICH or a relative of it: {}", said.trim()),
+    };
+    let family = Family::from_version(&said).ok_or_else(unknown)?;
+    let mut ports = Ports::default();
+    let variables = variables(job, &mut ports)?;
+    let mut log = Tail::new(job.file(".log"));
+    console.say(&format!("the log of all ranks is {}", job.file(".log").display()));
+    for start in 0..=job.options.max_restarts {
+        let mut command = command(job, family, &variables)?;
+        let end = follow(job, &mut command, &mut log, console)?;
+        let (code, is_asked) = match end {
+            RunEnd::Signal(signal) => (128 + signal, true),
+            RunEnd::Status(status) => (code_of(status), false),
+        };
+        if code == 0 || is_asked {
+            return Ok(code);
+        }
+        let left = job.options.max_restarts - start;
+        console.say(&format!(
+            "mpirun failed with exit code {code}; it may be started {left} times more"
+        ));
+        if left == 0 {
+            return Ok(code);
+        }
+    }
+    Ok(1)
+}
+
+fn code_of(status: ExitStatus) -> i32 {
+    status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
+}
+
+/// What every rank is told beside its rank.
+fn variables(job: &EngineJob, ports: &mut Ports) -> Result<Vec<(&'static str, String)>> {
+    let options = &job.options;
+    let mut variables = vec![
+        ("PADDLE_PSERVERS_NUM", options.n_servers.to_string()),
+        ("FLAGS_snapshot_secs", options.snapshot_secs.to_string()),
+        ("PYTHONUNBUFFERED", "1".to_string()),
+    ];
+    if let Some(folder) = job.snapshot_dir() {
+        variables.push(("FLAGS_snapshot_dir", folder.to_string_lossy().into_owned()));
+    }
+    match job.hosts.first() {
+        // Ranks of several machines do not know where the others are: they meet.
+        Some(first) => variables.push(("PADDLE_MASTER", format!("{first}:{}", options.port))),
+        None => {
+            let port = match options.is_port_given {
+                true => options.port,
+                false => ports.choose("127.0.0.1", START, options.n_servers)?,
+            };
+            variables.push(("PADDLE_PORT", port.to_string()));
+        }
+    }
+    Ok(variables)
+}
+
+fn command(
+    job: &EngineJob,
+    family: Family,
+    variables: &[(&'static str, String)],
+) -> Result<Command> {
+    let options = &job.options;
+    let path = job.file(".log");
+    let failed = |source| Error::File { what: "write", path: path.clone(), source };
+    let log = File::options().create(true).append(true).open(&path).map_err(failed)?;
+    let mut command = Command::new(&job.mpirun);
+    let names: Vec<&str> = variables.iter().map(|(name, _)| *name).collect();
+    command.args(family.words(options.n_servers + options.n_trainers, &job.hosts, &names));
+    command.args(&options.program).arg("run").arg(&options.script.path);
+    command.args(&options.script.arguments);
+    command.envs(variables.iter().map(|(name, value)| (name, value)));
+    command.stdin(Stdio::null()).stderr(log.try_clone().map_err(failed)?).stdout(log);
+    Ok(command)
+}
+
+enum RunEnd {
+    Status(ExitStatus),
+    Signal(i32),
+}
+
+/// Prints what ranks say until `mpirun` is through. A signal ends it; a second one at once.
+fn follow(
+    job: &EngineJob,
+    command: &mut Command,
+    log: &mut Tail,
+    console: &mut Console,
+) -> Result<RunEnd> {
+    let name = || "mpirun".to_string();
+    let failed = |source| Error::Start { name: name(), program: job.mpirun.clone(), source };
+    let group = ProcessGroup::new().map_err(failed)?;
+    let mut child = group.spawn(command).map_err(failed)?;
+    let (mut asked, mut give_up): (Option<i32>, Option<Instant>) = (None, None);
+    let end = loop {
+        log.lines().iter().for_each(|line| console.say(line));
+        if let Some(status) = child.try_wait().map_err(failed)? {
+            break status;
+        }
+        if let Some(signal) = job.signals.take() {
+            console.say(&format!("got {}, ending the job", name_of(signal)));
+            let is_second = asked.replace(signal).is_some();
+            group.terminate();
+            let grace = Duration::from_secs(job.options.grace_secs);
+            give_up = Some(if is_second { Instant::now() } else { Instant::now() + grace });
+        }
+        if give_up.is_some_and(|at| Instant::now() >= at) {
+            group.kill();
+        }
+        thread::sleep(LOOK_EVERY);
+    };
+    log.last_lines().iter().for_each(|line| console.say(line));
+    Ok(asked.map_or(RunEnd::Status(end), RunEnd::Signal))
+}

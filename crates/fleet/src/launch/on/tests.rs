@@ -1,0 +1,110 @@
+//! Command lines, and what engines say.
+
+use super::kubernetes::{JobEnd, JobState};
+use super::mpi::Family;
+use super::slurm::JobView;
+use super::tail::Tail;
+use super::*;
+use crate::error::Error;
+
+fn words(text: &str) -> Vec<String> {
+    text.split_whitespace().map(str::to_string).collect()
+}
+
+#[test]
+fn an_engine_is_named_before_the_script() {
+    for line in
+        ["--on slurm --worker_num 3 train.py --on x", "--worker_num 3 --on=slurm train.py --on x"]
+    {
+        let found = find(&words(line)).unwrap().unwrap();
+        let rest = words("--worker_num 3 train.py --on x");
+        assert_eq!(found, OnCommand { target: Target::Slurm, rest }, "{line}");
+    }
+    for line in ["train.py --on slurm", "--worker_num 2 train.py", "-- train.py --on mpi", ""] {
+        assert_eq!(find(&words(line)).unwrap(), None, "{line}");
+    }
+    let refused = |line: &str| match find(&words(line)) {
+        Err(Error::Usage(usage)) => usage.to_string(),
+        other => panic!("{line}: {other:?}"),
+    };
+    assert!(
+        refused("--on slurn x.py").contains("did you mean `slurm`"),
+        "{}",
+        refused("--on slurn x.py")
+    );
+    assert_eq!(refused("--on"), "--on needs a value");
+}
+
+#[test]
+fn what_slurm_says_of_a_job() {
+    let text = "JobId=7 JobName=train\n   UserId=root(0) JobState=RUNNING Reason=None Dependency=(null)\n   \
+                Requeue=1 Restarts=0 BatchFlag=1 Reboot=0 ExitCode=0:0\n   ReqNodeList=(null) NodeList=n[1-2]\n";
+    let view = JobView::from_text(text).unwrap();
+    assert!(!view.is_over());
+    assert_eq!(view.words(), "runs on n[1-2]");
+    let pending = text.replace("RUNNING Reason=None", "PENDING Reason=Resources");
+    let pending = JobView::from_text(&pending.replace("Restarts=0", "Restarts=2")).unwrap();
+    assert_eq!(
+        pending.words(),
+        "waits in the queue (Resources), put into the queue again 2 times by Slurm"
+    );
+    for (state, exit, is_over) in [
+        ("COMPLETED", "0:0", true),
+        ("FAILED", "3:0", true),
+        ("CANCELLED", "0:15", true),
+        ("NODE_FAIL", "0:0", true),
+        ("COMPLETING", "0:0", false),
+        ("REQUEUED", "0:0", false),
+    ] {
+        let text =
+            text.replace("RUNNING", state).replace("ExitCode=0:0", &format!("ExitCode={exit}"));
+        assert_eq!(JobView::from_text(&text).unwrap().is_over(), is_over, "{state}");
+    }
+    assert_eq!(JobView::from_text("slurm_load_jobs error: Invalid job id specified"), None);
+}
+
+#[test]
+fn what_kubernetes_says_of_a_job() {
+    let runs = JobState::from_text("pods 2  1");
+    assert_eq!(runs, JobState::Runs("2 trainers run, 0 are through, 1 failed".to_string()));
+    let over = |words: &str, code| JobState::Over(JobEnd { words: words.to_string(), code });
+    assert_eq!(
+        JobState::from_text("SuccessCriteriaMet X\nComplete Y\npods  2 "),
+        over("complete", 0)
+    );
+    let failed = JobState::from_text("FailureTarget A\nFailed BackoffLimitExceeded\npods   3");
+    assert_eq!(failed, over("failed (BackoffLimitExceeded)", 1));
+    assert_eq!(JobState::from_text(""), JobState::Runs(String::new()));
+}
+
+#[test]
+fn both_families_of_mpirun() {
+    assert_eq!(Family::from_version("mpirun (Open MPI) 4.1.4"), Some(Family::OpenMpi));
+    assert_eq!(Family::from_version("HYDRA build details:\n Version: 4.0.2"), Some(Family::Hydra));
+    assert_eq!(Family::from_version("something else"), None);
+    let hosts = ["a".to_string(), "b".to_string()];
+    let line = |family: Family, hosts: &[String]| family.words(3, hosts, &["X", "Y"]).join(" ");
+    assert_eq!(line(Family::OpenMpi, &hosts), "-np 3 --tag-output --host a:2,b:2 -x X -x Y");
+    assert_eq!(line(Family::Hydra, &hosts), "-np 3 -prepend-rank -hosts a,b -genvlist X,Y");
+    assert_eq!(line(Family::Hydra, &[]), "-np 3 -prepend-rank -genvlist X,Y");
+}
+
+#[test]
+fn a_log_is_read_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    std::fs::write(&path, "of another job\n").unwrap();
+    let mut tail = Tail::new(path.clone());
+    assert!(tail.lines().is_empty());
+    let add = |text: &str| {
+        use std::io::Write;
+        let mut file = std::fs::File::options().append(true).open(&path).unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+    };
+    add("one\ntw");
+    assert_eq!(tail.lines(), ["one"]);
+    add("o\nthree");
+    assert_eq!(tail.lines(), ["two"]);
+    assert_eq!(tail.last_lines(), ["three"]);
+    assert!(tail.last_lines().is_empty());
+}

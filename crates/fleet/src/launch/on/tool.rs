@@ -1,0 +1,53 @@
+//! The commands of engines: `sbatch`, `scontrol`, `kubectl`, …
+
+use std::io::{self, Read};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::error::{Error, Result};
+
+/// No question to an engine takes longer.
+const LIMIT: Duration = Duration::from_secs(60);
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// Runs a command of an engine to its end; returns what it printed.
+pub(super) fn output(command: &mut Command) -> Result<String> {
+    let program = PathBuf::from(command.get_program());
+    let failed = |said: String| Error::Tool { program: program.clone(), said };
+    let missing = |source: io::Error| match source.kind() {
+        io::ErrorKind::NotFound => failed("it is not installed, or not in PATH".to_string()),
+        _ => failed(source.to_string()),
+    };
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(missing)?;
+    let (out, err) = (child.stdout.take(), child.stderr.take());
+    let (out, err) = (thread::spawn(|| text(out)), thread::spawn(|| text(err)));
+    let deadline = Instant::now() + LIMIT;
+    let status = loop {
+        match child.try_wait() {
+            Ok(Some(status)) => break status,
+            Ok(None) if Instant::now() < deadline => thread::sleep(LOOK_EVERY),
+            Ok(None) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(failed(format!("it did not answer within {} s", LIMIT.as_secs())));
+            }
+            Err(source) => return Err(failed(source.to_string())),
+        }
+    };
+    let (out, err) = (out.join().unwrap_or_default(), err.join().unwrap_or_default());
+    match status.success() {
+        true => Ok(out),
+        false => Err(failed(format!("{status}: {}", [out.trim(), err.trim()].join(" ").trim()))),
+    }
+}
+
+fn text(from: Option<impl Read>) -> String {
+    let mut bytes = Vec::new();
+    if let Some(mut from) = from {
+        let _ = from.read_to_end(&mut bytes);
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
