@@ -72,7 +72,7 @@ pub(super) fn container(options: &RenderOptions, name: &str, env: &str, more: &s
 }
 
 /// What to do before: nobody takes part in the job who does not know its secret.
-pub(super) fn secret_line(options: &Options) -> String {
+pub(super) fn secret_line(options: &RenderOptions) -> String {
     format!(
         "# First: kubectl create secret generic {}-secret --from-literal=secret=\"$(openssl rand -hex 32)\"\n",
         options.name
