@@ -27,6 +27,7 @@ pub(super) fn run(job: &EngineJob, console: &mut Console) -> Result<i32> {
     let name = &job.options.name;
     let file = job.write(".yaml", &render::kubernetes_objects(&job.options))?;
     let file = file.to_string_lossy().into_owned();
+    make_secret(name, console)?;
     let said = tool::output(Command::new("kubectl").args(["apply", "-f", &file]))?;
     said.lines().for_each(|line| console.say(line));
     let end = follow(job, console);
@@ -42,6 +43,21 @@ pub(super) fn run(job: &EngineJob, console: &mut Console) -> Result<i32> {
     console.say(&format!("job {name} of Kubernetes: {}", end.words));
     removed?;
     Ok(end.code)
+}
+
+/// The pods prove to each other that they know this. One that is there is kept.
+fn make_secret(name: &str, console: &mut Console) -> Result<()> {
+    let name = format!("{name}-secret");
+    let mut find = Command::new("kubectl");
+    find.args(["get", "secret", &name, "--ignore-not-found", "--output=name"]);
+    if !tool::output(&mut find)?.trim().is_empty() {
+        return Ok(());
+    }
+    let mut make = Command::new("kubectl");
+    make.args(["create", "secret", "generic", &name, "--from-file=secret=/dev/stdin"]);
+    let said = tool::output_of(&mut make, &ps::Secret::random_text()?)?;
+    said.lines().for_each(|line| console.say(line));
+    Ok(())
 }
 
 /// How a job ended.

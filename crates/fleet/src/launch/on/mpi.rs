@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use super::job::EngineJob;
 use super::tail::Tail;
 use super::tool;
+use crate::env::{self, INSECURE, SECRET, SECRET_FILE};
 use crate::error::{Error, Result};
 use crate::launch::console::Console;
 use crate::launch::group::ProcessGroup;
@@ -110,6 +111,7 @@ fn variables(job: &EngineJob, ports: &mut Ports) -> Result<Vec<(&'static str, St
     if let Some(folder) = job.snapshot_dir() {
         variables.push(("FLAGS_snapshot_dir", folder.to_string_lossy().into_owned()));
     }
+    variables.extend(secret(&env::process)?);
     match job.hosts.first() {
         // Ranks of several machines do not know where the others are: they meet.
         Some(first) => variables.push(("PADDLE_MASTER", format!("{first}:{}", options.port))),
@@ -122,6 +124,17 @@ fn variables(job: &EngineJob, ports: &mut Ports) -> Result<Vec<(&'static str, St
         }
     }
     Ok(variables)
+}
+
+/// The secret of the job: what this process was given, or one that is made for it. It goes by the
+/// environment, so that no list of processes shows it.
+fn secret(var: &dyn Fn(&str) -> Option<String>) -> Result<Vec<(&'static str, String)>> {
+    let names = [SECRET_FILE[0], SECRET[0], INSECURE[0]];
+    let given: Vec<_> = names.into_iter().filter_map(|name| Some((name, var(name)?))).collect();
+    match given.is_empty() {
+        true => Ok(vec![(SECRET[0], ps::Secret::random_text()?)]),
+        false => Ok(given),
+    }
 }
 
 fn command(

@@ -1,6 +1,6 @@
 //! The commands of engines: `sbatch`, `scontrol`, `kubectl`, …
 
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::thread;
@@ -14,14 +14,23 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// Runs a command of an engine to its end; returns what it printed.
 pub(super) fn output(command: &mut Command) -> Result<String> {
+    output_of(command, "")
+}
+
+/// The same, with this text as its input.
+pub(super) fn output_of(command: &mut Command, input: &str) -> Result<String> {
     let program = PathBuf::from(command.get_program());
     let failed = |said: String| Error::Tool { program: program.clone(), said };
     let missing = |source: io::Error| match source.kind() {
         io::ErrorKind::NotFound => failed("it is not installed, or not in PATH".to_string()),
         _ => failed(source.to_string()),
     };
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(missing)?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // One that does not read it says itself what it lacks.
+        let _ = stdin.write_all(input.as_bytes());
+    }
     let (out, err) = (child.stdout.take(), child.stderr.take());
     let (out, err) = (thread::spawn(|| text(out)), thread::spawn(|| text(err)));
     let deadline = Instant::now() + LIMIT;
