@@ -107,7 +107,7 @@ impl<'a> Writer<'a> {
         }
         match lent {
             Some(RegionPlace { slot, offset }) => {
-                NETWORK.lent_bytes.add(tensor.bytes().len() as u64);
+                NETWORK.lent_bytes.add(bytes.len() as u64);
                 self.lent.push(self.blobs.len() + self.lent.len());
                 self.u32(slot);
                 self.u64(offset);
