@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::options::ScriptCommand;
-use super::plan::Job;
+use super::plan::{Job, Process};
 use crate::error::{Result, SnapshotError};
 use crate::role::RoleKind;
 

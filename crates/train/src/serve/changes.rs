@@ -105,15 +105,15 @@ mod tests {
         changes.note(TrainerId(2), "u", &[9]);
         assert_eq!(changes.take(TrainerId(1), "t", 2), [3, 64]);
         assert_eq!(changes.take(TrainerId(1), "t", 2), [700]);
-        assert_eq!(changes.take(TrainerId(1), "t", 9), []);
+        assert!(changes.take(TrainerId(1), "t", 9).is_empty());
         changes.note(TrainerId(2), "t", &[63]);
         assert_eq!(changes.take(TrainerId(1), "t", 9), [63]);
         assert_eq!(changes.take(TrainerId(0), "t", 9), [3, 63, 64, 700]);
-        assert_eq!(changes.take(TrainerId(2), "t", 9), [], "it made them");
+        assert!(changes.take(TrainerId(2), "t", 9).is_empty(), "it made them");
         changes.note(TrainerId(1), "t", &[9, 64]);
         changes.note(TrainerId(2), "t", &[64, 65]);
         assert_eq!(changes.take(TrainerId(2), "t", 9), [9, 64], "another changed what it changed");
-        assert_eq!(changes.take(TrainerId(7), "t", 9), []);
+        assert!(changes.take(TrainerId(7), "t", 9).is_empty());
     }
 
     #[test]
