@@ -1,6 +1,6 @@
 # `make` alone lists what can be asked for.
 .DEFAULT_GOAL := help
-.PHONY: help demo test py check modules bench interop engines wheel soak kills
+.PHONY: help demo test py check modules bench interop engines stores wheel soak kills
 
 CARGO ?= cargo
 PYTHON ?= python3
@@ -82,7 +82,7 @@ kills: $(VENV)/ready  ## Kills processes of real jobs, fills their disks and cut
 FLUID_PYTHON ?= .interop/fl/bin/python
 PADDLE26_PYTHON ?= .interop/pd/bin/python
 
-interop: engines $(FLUID_PYTHON) $(PADDLE26_PYTHON)  ## Exchanges models with the real Fluid 1.8.5 and Paddle 2.6.2, and runs jobs on real schedulers
+interop: engines stores $(FLUID_PYTHON) $(PADDLE26_PYTHON)  ## Exchanges models with the real Fluid 1.8.5 and Paddle 2.6.2, and runs jobs on real schedulers
 	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(VENV)/bin/maturin develop --quiet --locked
 	$(VENV)/bin/python python/interop/run.py --fluid $(FLUID_PYTHON) --paddle $(PADDLE26_PYTHON)
 
@@ -92,6 +92,11 @@ engines: $(VENV)/ready  ## Runs jobs on the real Slurm and with the real mpirun 
 	sh python/interop/install_engines.sh
 	$(VENV)/bin/python -m pytest -q -rs python/tests/test_render.py python/tests/test_engines.py
 	$(VENV)/bin/python python/interop/engines.py
+
+stores: $(VENV)/ready  ## Reads from the real Swift (S3) and the real HDFS (as root it installs them), and breaks connections
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(VENV)/bin/maturin develop --quiet --locked
+	sh python/interop/install_stores.sh $(VENV)/bin/python .interop/hadoop
+	$(VENV)/bin/python python/interop/stores.py .interop/hadoop
 
 .interop/fl/bin/python:
 	sh python/interop/install.sh 3.7 .interop/fl 'numpy<1.20' protobuf==3.20.3 paddlepaddle==1.8.5

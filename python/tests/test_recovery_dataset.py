@@ -18,9 +18,9 @@ PERIOD = 10
 class Passes(Job):
     """A job whose trainers make passes over files."""
 
-    def __init__(self, folder, mode, kind, n_threads, snapshots=True):
+    def __init__(self, folder, mode, kind, n_threads, snapshots=True, **variables):
         self.kind, self.n_threads = kind, n_threads
-        super().__init__(folder, mode, snapshots)
+        super().__init__(folder, mode, snapshots, **variables)
 
     def start(self):
         write_data(self.folder / "data", is_exact=self.mode == "sync")
@@ -28,7 +28,7 @@ class Passes(Job):
         if self.snapshots:
             command += ["--snapshot_dir", "snapshots", "--snapshot_secs", "0.2", "--max_restarts", "100"]
         arguments = [SCRIPT, self.mode, str(self.n_threads), "model"]
-        self.cluster.start("launcher", *command, *arguments, KIND=self.kind)
+        self.cluster.start("launcher", *command, *arguments, KIND=self.kind, **self.variables)
 
     def n_printed(self, rank=0):
         """Batches of the first thread that a trainer has told of, since it was first started."""

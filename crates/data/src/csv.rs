@@ -247,6 +247,10 @@ impl Parse for CsvParser {
         self.places.clear();
     }
 
+    fn needs_header(&self) -> bool {
+        self.places.is_empty()
+    }
+
     fn pass_over(&mut self, line: &[u8]) {
         if self.places.is_empty() {
             // A header that is none was counted when it was read.

@@ -18,6 +18,7 @@ use crate::reader::Stopper;
 use crate::reads::{FileRead, PassFiles};
 use crate::settings::{DatasetKind, Settings};
 use crate::shuffle::{self, Exchange};
+use crate::source;
 
 pub use shuffles::{SampleCounts, n_lacking};
 
@@ -83,6 +84,13 @@ impl Dataset {
     /// Its settings, to change. What was loaded before stays.
     pub fn settings_mut(&mut self) -> &mut Settings {
         &mut self.settings
+    }
+
+    /// Sets the files. What a pattern in the list matches takes its place, sorted: so a pass has a list
+    /// that does not change.
+    pub fn set_files(&mut self, list: &[String]) -> Result<()> {
+        self.settings.files = source::expand(list, &self.settings.stores)?;
+        Ok(())
     }
 
     /// Reads all files into memory.

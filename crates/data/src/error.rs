@@ -57,6 +57,65 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
+    /// A name that says no place known here.
+    #[error("`{file}` cannot be reached: {reason}")]
+    BadAddress {
+        /// The name.
+        file: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A pattern in a list of files that matches none.
+    #[error("no file matches `{pattern}`")]
+    NoMatch {
+        /// The pattern.
+        pattern: String,
+    },
+    /// A store that could not be reached for as long as patience lasts.
+    #[error(
+        "`{file}` could not be read from byte {offset} on: {what} ({n_tries} tries; gave up after \
+         {patience:?}, which set_remote_timeout changes)"
+    )]
+    Unreachable {
+        /// The file.
+        file: String,
+        /// The first byte that is missing.
+        offset: u64,
+        /// How often it was tried.
+        n_tries: u32,
+        /// For how long.
+        patience: Duration,
+        /// What happened the last time.
+        what: String,
+    },
+    /// A store that answers, but not with the file.
+    #[error("`{file}` cannot be used: {what}")]
+    StoreRefused {
+        /// The file.
+        file: String,
+        /// What it says.
+        what: String,
+    },
+    /// A store that has no such file.
+    #[error("there is no `{file}`: {what}")]
+    NotInStore {
+        /// The file.
+        file: String,
+        /// What the store says.
+        what: String,
+    },
+    /// A file that is not the same any more.
+    #[error(
+        "`{file}` has changed while it was read: it was {was}, it is {is}; read it again from its beginning"
+    )]
+    FileChanged {
+        /// The file.
+        file: String,
+        /// What was known of it.
+        was: String,
+        /// What is known now.
+        is: String,
+    },
     /// A file that cannot be written.
     #[error("`{file}` cannot be written: {source}")]
     WriteFile {
@@ -361,6 +420,15 @@ pub enum Error {
 impl std::fmt::Debug for Error {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         std::fmt::Display::fmt(self, f)
+    }
+}
+
+/// The error of reading a file; one of ours that came through a reader is itself.
+pub(crate) fn of_read(file: &str, source: io::Error) -> Error {
+    let file = file.to_string();
+    match source.downcast::<Error>() {
+        Ok(ours) => ours,
+        Err(source) => Error::ReadFile { file, source },
     }
 }
 

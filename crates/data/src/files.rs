@@ -1,13 +1,15 @@
 //! The list of files, which free threads take one by one; their text, line by line.
 
 use std::fs::File;
-use std::io::{self, Cursor, Read, Seek};
+use std::io::{self, Cursor, Read, Seek, SeekFrom};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use flate2::read::MultiGzDecoder;
 
-/// How gzip files begin.
-const GZIP: [u8; 2] = [0x1f, 0x8b];
+use crate::zstd::ZstdFrames;
+
+/// First bytes of a file that say how it is packed.
+const HEAD_BYTES: u64 = 4;
 /// Bytes read at once.
 const READ_BYTES: usize = 256 << 10;
 /// A line longer than this is a file that is no text.
@@ -58,26 +60,91 @@ impl Opened {
     }
 }
 
-/// Opens a file; what is gzip by its first bytes is unpacked, whatever its name. Also says whether
-/// there is anything in it.
-pub(crate) fn open(path: &str) -> io::Result<(Opened, bool)> {
-    let mut file = File::open(path)?;
-    let mut head = Vec::new();
-    (&mut file).take(GZIP.len() as u64).read_to_end(&mut head)?;
-    let filled = !head.is_empty();
-    let packed = head == GZIP;
-    if file.rewind().is_ok() {
-        let opened = match packed {
-            true => Opened::Stream(Box::new(MultiGzDecoder::new(file))),
-            false => Opened::Plain(file),
-        };
-        return Ok((opened, filled));
+/// Text of a file, ready to be read.
+pub(crate) struct OpenText {
+    pub(crate) opened: Opened,
+    /// Whether there is anything in it.
+    pub(crate) filled: bool,
+    /// Whether it is text as it is: bytes of the text are bytes of the file.
+    pub(crate) is_plain: bool,
+    /// What tells whether the file has changed; 0 if nothing does.
+    pub(crate) version: u64,
+}
+
+impl OpenText {
+    /// What is known to be text as it is.
+    pub(crate) fn plain(opened: Opened) -> Self {
+        Self { opened, filled: true, is_plain: true, version: 0 }
     }
-    // A pipe cannot go back: its first bytes are put before the rest.
-    let whole = Cursor::new(head).chain(file);
-    let stream: Box<dyn Read + Send> =
-        if packed { Box::new(MultiGzDecoder::new(whole)) } else { Box::new(whole) };
-    Ok((Opened::Stream(stream), filled))
+}
+
+/// Opens a file of this machine; what is packed by its first bytes is unpacked, whatever its name.
+pub(crate) fn open(path: &str) -> io::Result<OpenText> {
+    let mut file = File::open(path)?;
+    let head = head(&mut file)?;
+    let (filled, version) = (!head.is_empty(), 0);
+    if packing(&head) == Packing::None && file.rewind().is_ok() {
+        let opened = Opened::Plain(file);
+        return Ok(OpenText { opened, filled, is_plain: true, version });
+    }
+    match file.rewind() {
+        Ok(()) => unpacked(head, file, false),
+        // A pipe cannot go back: its first bytes are put before the rest.
+        Err(_) => unpacked(head, file, true),
+    }
+}
+
+/// Opens a file of this machine at a byte; it is known to be text as it is.
+pub(crate) fn open_at(path: &str, byte: u64) -> io::Result<OpenText> {
+    let mut file = File::open(path)?;
+    file.seek(SeekFrom::Start(byte))?;
+    Ok(OpenText::plain(Opened::Plain(file)))
+}
+
+/// Unpacks a stream if its first bytes say that it is packed.
+pub(crate) fn unpack(mut stream: impl Read + Send + 'static) -> io::Result<OpenText> {
+    let head = head(&mut stream)?;
+    unpacked(head, stream, true)
+}
+
+fn head(stream: &mut impl Read) -> io::Result<Vec<u8>> {
+    let mut head = Vec::new();
+    stream.take(HEAD_BYTES).read_to_end(&mut head)?;
+    Ok(head)
+}
+
+/// The text of a stream whose first bytes were read, and must be put back unless it begins with them.
+fn unpacked(
+    head: Vec<u8>,
+    stream: impl Read + Send + 'static,
+    put_back: bool,
+) -> io::Result<OpenText> {
+    let (filled, packing) = (!head.is_empty(), packing(&head));
+    let whole = Cursor::new(if put_back { head } else { Vec::new() }).chain(stream);
+    let text: Box<dyn Read + Send> = match packing {
+        Packing::None => Box::new(whole),
+        Packing::Gzip => Box::new(MultiGzDecoder::new(whole)),
+        Packing::Zstd => Box::new(ZstdFrames::new(whole)),
+    };
+    let is_plain = packing == Packing::None;
+    Ok(OpenText { opened: Opened::Stream(text), filled, is_plain, version: 0 })
+}
+
+/// How a file is packed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Packing {
+    None,
+    Gzip,
+    Zstd,
+}
+
+fn packing(head: &[u8]) -> Packing {
+    match head {
+        [0x1f, 0x8b, ..] => Packing::Gzip,
+        // A frame, or one that holds notes before it.
+        [0x28, 0xb5, 0x2f, 0xfd] | [0x50..=0x5f, 0x2a, 0x4d, 0x18] => Packing::Zstd,
+        _ => Packing::None,
+    }
 }
 
 /// The result of reading a line.
@@ -100,11 +167,18 @@ pub(crate) struct Lines<R> {
     to: usize,
     /// How many lines were given out.
     pub(crate) n_lines: u64,
+    /// How many bytes they had, with their ends.
+    pub(crate) n_bytes: u64,
 }
 
 impl<R: Read> Lines<R> {
     pub(crate) fn new(source: R) -> Self {
-        Self { source, buffer: vec![0; READ_BYTES], from: 0, to: 0, n_lines: 0 }
+        Self { source, buffer: vec![0; READ_BYTES], from: 0, to: 0, n_lines: 0, n_bytes: 0 }
+    }
+
+    /// The lines from a place on that is known.
+    pub(crate) fn at(source: R, n_lines: u64, n_bytes: u64) -> Self {
+        Self { n_lines, n_bytes, ..Self::new(source) }
     }
 
     /// Ends reading and gives the source back.
@@ -119,6 +193,7 @@ impl<R: Read> Lines<R> {
                 let (from, end) = (self.from, searched + at);
                 self.from = end + 1;
                 self.n_lines += 1;
+                self.n_bytes += (end + 1 - from) as u64;
                 return Ok(ReadLine::Text(&self.buffer[from..end]));
             }
             searched = self.to - self.from;
@@ -130,6 +205,7 @@ impl<R: Read> Lines<R> {
                 let (from, to) = (self.from, self.to);
                 self.from = to;
                 self.n_lines += u64::from(from < to);
+                self.n_bytes += (to - from) as u64;
                 let rest = &self.buffer[from..to];
                 return Ok(if rest.is_empty() { ReadLine::End } else { ReadLine::Text(rest) });
             }
@@ -205,11 +281,15 @@ mod tests {
         // Two members one behind the other are one text.
         bytes.extend(bytes.clone());
         std::fs::write(&path, bytes).unwrap();
-        let (opened, filled) = open(path.to_str().unwrap()).unwrap();
-        assert_eq!(all(opened.reader()), ["one", "two", "one", "two"]);
-        assert!(filled);
-        std::fs::write(&path, "").unwrap();
-        assert!(!open(path.to_str().unwrap()).unwrap().1);
+        let path = path.to_str().unwrap();
+        let text = open(path).unwrap();
+        assert!(text.filled && !text.is_plain);
+        assert_eq!(all(text.opened.reader()), ["one", "two", "one", "two"]);
+        std::fs::write(path, "").unwrap();
+        assert!(!open(path).unwrap().filled);
+        std::fs::write(path, "one\ntwo\n").unwrap();
+        assert!(open(path).unwrap().is_plain);
+        assert_eq!(all(open_at(path, 4).unwrap().opened.reader()), ["two"]);
     }
 
     #[test]

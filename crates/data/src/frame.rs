@@ -66,7 +66,7 @@ impl DataFrame {
             let file = File::open(path).map_err(failed)?;
             return Self::new(crate::parquet::read_columns(path, file)?);
         }
-        let (opened, _) = open(path).map_err(failed)?;
+        let opened = open(path).map_err(failed)?.opened;
         read_text(path, opened.reader())
     }
 

@@ -4,7 +4,7 @@
 //! gets a [`Reader`] and takes batches from it, which threads of this crate read ahead.
 //!
 //! **Invariant:** knows neither programs nor servers. The only processes it starts are the user's
-//! pipe commands, and none outlives the readers. A pass either gives every sample of its files or
+//! pipe commands, and none outlives the readers, and `hadoop`, which is waited for. A pass either gives every sample of its files or
 //! ends with an error that names the file; what is skipped was allowed to be and is counted.
 
 mod batch;
@@ -39,6 +39,8 @@ mod settings;
 mod share;
 mod shuffle;
 mod slot;
+mod source;
+mod zstd;
 
 pub use checksum::hash_id;
 pub use click_log::ClickLog;
@@ -62,3 +64,6 @@ pub use series::{Series, Texts, Values};
 pub use settings::{DatasetKind, Settings};
 pub use shuffle::Exchange;
 pub use slot::{Slot, SlotKind};
+pub use source::{
+    CopyOptions, HdfsAccess, HdfsClient, HdfsEntry, S3Access, S3Key, Stores, expand, is_pattern,
+};

@@ -7,7 +7,7 @@ use std::thread;
 use crate::batch::Batcher;
 use crate::error::{Error, Result};
 use crate::feed::Feed;
-use crate::pass::{Pass, Seen, Sink, Skipped};
+use crate::pass::{Before, Pass, Seen, Sink, Skipped};
 use crate::position::Position;
 use crate::random::{self, Random};
 use crate::records::{Records, fields};
@@ -212,7 +212,8 @@ fn load_files(pass: &Pass) -> Result<Vec<(usize, Vec<Records>)>> {
         };
         let (parser, skipped) = (&mut parser, &mut Skipped::default());
         let (records_mut, taken) = (&mut records, &mut taken);
-        pass.read(file, &mut Sink { parser, records: records_mut, n_before: 0, skipped, taken })?;
+        let before = Before::default();
+        pass.read(file, &mut Sink { parser, records: records_mut, before, skipped, taken })?;
         records.shrink();
         pieces.push(records);
         let n_rows: usize = pieces.iter().map(Records::len).sum();

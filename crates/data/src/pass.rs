@@ -6,13 +6,14 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use tensor::EvenIfPoisoned;
 
-use crate::error::{Error, Refusal, Result, shown};
-use crate::files::{self, Files, LINE_BYTES_MAX, Lines, Opened, ReadLine};
+use crate::error::{Error, Refusal, Result, of_read, shown};
+use crate::files::{self, Files, LINE_BYTES_MAX, Lines, OpenText, Opened, ReadLine};
 use crate::native::{Format, Parser};
 use crate::parquet::{BadRow, RowReader};
 use crate::pipe::{CommandGroup, CommandInput, Order, Pipe};
 use crate::records::Records;
 use crate::settings::Settings;
+use crate::source::{Blocks, Place, ReadAhead, Remotes};
 
 /// Bad lines and files that were left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,12 +26,23 @@ pub struct Skipped {
     pub first: String,
 }
 
+/// What of a file was read before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Before {
+    /// Lines or rows.
+    pub(crate) n_lines: u64,
+    /// Their bytes; 0 if that is not known.
+    pub(crate) byte: u64,
+    /// The version of the file, 0 if it is not known.
+    pub(crate) version: u64,
+}
+
 /// Where the lines of a thread go.
 pub(crate) struct Sink<'a> {
     pub(crate) parser: &'a mut Parser,
     pub(crate) records: &'a mut Records,
-    /// Lines or rows at the beginning of the file that were read before, and are passed over.
-    pub(crate) n_before: u64,
+    /// What of the file was read before, and is passed over.
+    pub(crate) before: Before,
     /// What this thread has left out.
     pub(crate) skipped: &'a mut Skipped,
     pub(crate) taken: Taken<'a>,
@@ -42,8 +54,8 @@ pub(crate) type Taken<'a> = &'a mut dyn FnMut(&mut Records, Seen<'_>) -> Result<
 /// What was read so far.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen<'a> {
-    /// Lines or rows of the present file.
-    pub(crate) n_lines: u64,
+    /// Of the present file.
+    pub(crate) at: Before,
     /// What this thread has left out.
     pub(crate) skipped: &'a Skipped,
 }
@@ -53,6 +65,7 @@ pub(crate) struct Pass {
     pub(crate) settings: Settings,
     pub(crate) format: Format,
     pub(crate) files: Files,
+    remotes: Remotes,
     pub(crate) stop: Arc<AtomicBool>,
     pub(crate) n_rows: AtomicU64,
     pub(crate) skipped: Arc<Mutex<Skipped>>,
@@ -68,11 +81,13 @@ impl Pass {
         let format = Format::of(&settings.pipe_command)?;
         // Refuses slots that do not fit before anything starts.
         format.parser(&settings.slots, settings.ins_id, settings.content)?;
+        let stop: Arc<AtomicBool> = Arc::default();
         Ok(Self {
             settings: settings.clone(),
             format,
             files: Files::new(&settings.files),
-            stop: Arc::default(),
+            remotes: Remotes::new(&settings.stores, stop.clone()),
+            stop,
             n_rows: AtomicU64::new(before.0),
             skipped: Arc::new(Mutex::new(before.1)),
             group: OnceLock::new(),
@@ -140,6 +155,7 @@ impl Pass {
                 | Error::BadRow { .. }
                 | Error::DenseFill { .. }
                 | Error::FileShorter { .. }
+                | Error::Unreachable { .. }
                 | Error::Stopped),
             ) => Err(error),
             Err(error) => self.skip(error, sink.skipped, |skipped| skipped.n_files += 1),
@@ -148,46 +164,106 @@ impl Pass {
     }
 
     fn read_strictly(&self, file: &str, sink: &mut Sink<'_>) -> Result<()> {
-        let failed = |source| Error::ReadFile { file: file.to_string(), source };
-        let fetch = self.settings.fetch(file);
-        let (input, filled) = match fetch {
-            Some(fetch) => (CommandInput::Fetched(fetch), false),
-            None => {
-                let (opened, filled) = files::open(file).map_err(failed)?;
-                (CommandInput::Opened(opened), filled)
-            }
-        };
-        if let Parser::Table(table) = sink.parser {
-            let CommandInput::Opened(Opened::Plain(source)) = input else {
-                let reason = "only files of this machine can be, as they are".to_string();
-                return Err(Error::BadParquet { file: file.to_string(), reason });
+        let is_table = matches!(sink.parser, Parser::Table(_));
+        if let Some(fetch) = self.settings.fetch(file) {
+            let reason = "what a command prints cannot be, only files as they are".to_string();
+            return match is_table {
+                true => Err(Error::BadParquet { file: file.to_string(), reason }),
+                false => self.read_piped(file, CommandInput::Fetched(fetch), sink).map(|_| ()),
             };
-            let Sink { n_before, .. } = *sink;
-            let (skipped, taken) = (&mut *sink.skipped, &mut *sink.taken);
-            let mut rows = TableSink { pass: self, file, n_before, skipped, taken };
-            return table.read(file, source, sink.records, &mut rows);
         }
-        let input = match input {
-            CommandInput::Opened(opened) if self.format != Format::Piped => {
-                let mut lines = Lines::new(opened.reader());
-                let read = self.lines(file, &mut lines, sink);
-                read?.map_err(failed)?;
-                return whole(file, sink.n_before, lines.n_lines);
-            }
-            input => input,
-        };
+        let place = self.remotes.file(file)?;
+        if is_table {
+            return self.read_table(file, place, sink);
+        }
+        if self.format != Format::Piped {
+            return self.read_text(file, &place, sink);
+        }
+        let version = sink.before.version;
+        let text = open(file, &place, Before { version, ..Before::default() })?;
+        let n_bytes = self.read_piped(file, CommandInput::Opened(text.opened), sink)?;
+        if n_bytes == 0 && text.filled {
+            return Err(Error::PipeSilent { command: self.command(), file: file.to_string() });
+        }
+        Ok(())
+    }
+
+    /// Reads what a command prints. Returns how much that was.
+    fn read_piped(&self, file: &str, input: CommandInput, sink: &mut Sink<'_>) -> Result<u64> {
         let mut lines = Lines::new(self.start(file, input)?);
-        if let Err(source) = self.lines(file, &mut lines, sink)? {
+        if let Err(source) = self.lines(file, &mut lines, sink, None)? {
             return Err(lines.into_source().error(source));
         }
         let n_lines = lines.n_lines;
         let pipe = lines.into_source();
-        let silent = pipe.n_bytes == 0 && filled;
+        let n_bytes = pipe.n_bytes;
         pipe.finish()?;
-        if silent {
-            return Err(Error::PipeSilent { command: self.command(), file: file.to_string() });
+        whole(file, sink.before.n_lines, n_lines)?;
+        Ok(n_bytes)
+    }
+
+    /// Reads the lines of a file, from the byte on where they were left if that is known.
+    fn read_text(&self, file: &str, place: &Place, sink: &mut Sink<'_>) -> Result<()> {
+        let failed = |source| of_read(file, source);
+        let before = sink.before;
+        // A file that is shorter now is read from its beginning, to say what it has.
+        let resumes = before.byte > 0
+            && !matches!(place, Place::Local(path) if is_shorter(path, before.byte));
+        let from = if resumes { before } else { Before { byte: 0, ..before } };
+        if let (true, Parser::Lines(parser)) = (resumes, &mut *sink.parser)
+            && parser.needs_header()
+        {
+            let first = open(file, place, Before { byte: 0, ..before })?;
+            let mut lines = Lines::new(first.opened.reader());
+            // Lines before the header may have been left out.
+            while parser.needs_header() && lines.n_lines < before.n_lines {
+                match lines.next().map_err(failed)? {
+                    ReadLine::Text(line) => parser.pass_over(line),
+                    ReadLine::TooLong | ReadLine::End => break,
+                }
+            }
         }
-        whole(file, sink.n_before, n_lines)
+        let text = open(file, place, from)?;
+        let version = text.version;
+        let is_plain = text.is_plain;
+        let mut reader = text.opened.reader();
+        let mut lines = match resumes {
+            true => {
+                check_place(file, &mut reader, from)?;
+                Lines::at(reader, from.n_lines, from.byte)
+            }
+            false => Lines::new(reader),
+        };
+        let counted = Counted { is_plain, version };
+        self.lines(file, &mut lines, sink, Some(counted))?.map_err(failed)?;
+        whole(file, before.n_lines, lines.n_lines)
+    }
+
+    fn read_table(&self, file: &str, place: Place, sink: &mut Sink<'_>) -> Result<()> {
+        let Parser::Table(table) = &mut *sink.parser else { return Ok(()) };
+        let Before { n_lines: n_before, version, .. } = sink.before;
+        let (skipped, taken) = (&mut *sink.skipped, &mut *sink.taken);
+        let mut rows = TableSink { pass: self, file, n_before, version, skipped, taken };
+        match place {
+            Place::Local(path) => {
+                let text = files::open(&path).map_err(|source| of_read(file, source))?;
+                let Opened::Plain(source) = text.opened else {
+                    let reason = "only a file as it is can be, not a packed one".to_string();
+                    return Err(Error::BadParquet { file: file.to_string(), reason });
+                };
+                table.read(file, source, sink.records, &mut rows)
+            }
+            Place::Remote(remote) => {
+                let blocks = Blocks::open(remote, version)?;
+                rows.version = blocks.version();
+                let read = table.read(file, blocks.clone(), sink.records, &mut rows);
+                match (read, blocks.failure()) {
+                    // The reader of the format has other words for it.
+                    (Err(Error::BadParquet { .. }), Some(failure)) => Err(failure),
+                    (read, _) => read,
+                }
+            }
+        }
     }
 
     fn start(&self, file: &str, input: CommandInput) -> Result<Pipe> {
@@ -223,9 +299,12 @@ impl Pass {
         file: &str,
         lines: &mut Lines<R>,
         sink: &mut Sink<'_>,
+        counted: Option<Counted>,
     ) -> Result<std::io::Result<()>> {
         // A table has no lines.
         let Parser::Lines(parser) = &mut *sink.parser else { return Ok(Ok(())) };
+        let version = counted.map_or(0, |counted| counted.version);
+        let is_plain = counted.is_some_and(|counted| counted.is_plain);
         loop {
             if self.stopped() {
                 return Err(Error::Stopped);
@@ -239,14 +318,16 @@ impl Pass {
                 }
                 Err(error) => return Ok(Err(error)),
             };
-            if at <= sink.n_before {
+            if at <= sink.before.n_lines {
                 parser.pass_over(line);
                 continue;
             }
             match parser.parse(line, sink.records) {
                 Ok(true) => {
                     sink.records.commit();
-                    (sink.taken)(sink.records, Seen { n_lines: at, skipped: sink.skipped })?;
+                    let byte = if is_plain { lines.n_bytes } else { 0 };
+                    let seen = Before { n_lines: at, byte, version };
+                    (sink.taken)(sink.records, Seen { at: seen, skipped: sink.skipped })?;
                 }
                 Ok(false) => {}
                 Err(refusal) => {
@@ -263,6 +344,55 @@ impl Pass {
     }
 }
 
+/// What is known of the text that lines come from.
+#[derive(Clone, Copy, Debug)]
+struct Counted {
+    /// Its bytes are those of the file.
+    is_plain: bool,
+    /// The version of the file, 0 if it is not known.
+    version: u64,
+}
+
+/// Opens a file, or one byte before the place where reading goes on ([`check_place`]).
+fn open(file: &str, place: &Place, before: Before) -> Result<OpenText> {
+    let failed = |source| of_read(file, source);
+    let byte = before.byte.saturating_sub(1);
+    match place {
+        Place::Local(path) if before.byte == 0 => files::open(path).map_err(failed),
+        Place::Local(path) => files::open_at(path, byte).map_err(failed),
+        Place::Remote(remote) => {
+            let ahead = ReadAhead::open(remote.clone(), byte, before.version)?;
+            let version = ahead.version().digest();
+            let text = match before.byte {
+                0 => files::unpack(ahead).map_err(failed)?,
+                _ => OpenText::plain(Opened::Stream(Box::new(ahead))),
+            };
+            Ok(OpenText { version, ..text })
+        }
+    }
+}
+
+fn is_shorter(path: &str, byte: u64) -> bool {
+    std::fs::metadata(path).is_ok_and(|file| file.is_file() && file.len() < byte)
+}
+
+/// Passes over the byte before the place where reading goes on: a line ends there, or the file.
+fn check_place(file: &str, reader: &mut dyn Read, before: Before) -> Result<()> {
+    let failed = |source| of_read(file, source);
+    let mut two = Vec::new();
+    reader.take(1).read_to_end(&mut two).map_err(failed)?;
+    if two != b"\n" {
+        reader.take(1).read_to_end(&mut two).map_err(failed)?;
+    }
+    if two == b"\n" || two.len() == 1 {
+        return Ok(());
+    }
+    let Before { n_lines, byte, .. } = before;
+    let was = format!("{n_lines} lines in {byte} bytes");
+    let is = "a file in which no line ends there".to_string();
+    Err(Error::FileChanged { file: file.to_string(), was, is })
+}
+
 /// Refuses a file that ends before the place from which it should be read.
 fn whole(file: &str, expected: u64, found: u64) -> Result<()> {
     if found < expected {
@@ -276,6 +406,8 @@ struct TableSink<'a> {
     pass: &'a Pass,
     file: &'a str,
     n_before: u64,
+    /// The version of the file, 0 if it is not known.
+    version: u64,
     skipped: &'a mut Skipped,
     taken: Taken<'a>,
 }
@@ -289,7 +421,8 @@ impl RowReader for TableSink<'_> {
         if self.pass.stopped() {
             return Err(Error::Stopped);
         }
-        (self.taken)(records, Seen { n_lines: n_rows, skipped: self.skipped })
+        let at = Before { n_lines: n_rows, byte: 0, version: self.version };
+        (self.taken)(records, Seen { at, skipped: self.skipped })
     }
 
     fn bad(&mut self, bad: BadRow) -> Result<()> {

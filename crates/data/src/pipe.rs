@@ -17,7 +17,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tensor::EvenIfPoisoned;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, of_read};
 use crate::files::Opened;
 use crate::names;
 use crate::slot::Slot;
@@ -217,7 +217,7 @@ impl Pipe {
             Some(EndedEarly::Stalled) => {
                 Error::PipeStalled { command, file, waited: self.silence_max }
             }
-            None => Error::ReadFile { file, source },
+            None => of_read(&file, source),
         }
     }
 
@@ -229,7 +229,7 @@ impl Pipe {
         };
         let (command, file) = (self.command.clone(), self.file.clone());
         if let Some(Err(source)) = self.feeder.take().and_then(settle) {
-            return Err(Error::ReadFile { file, source });
+            return Err(of_read(&file, source));
         }
         if status.success() {
             return Ok(());

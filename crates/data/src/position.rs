@@ -4,12 +4,12 @@
 //! a reader that begins there reads it again.
 
 use crate::error::{Error, Result};
-use crate::pass::Skipped;
+use crate::pass::{Before, Skipped};
 use crate::random::{hash, mix};
 use crate::settings::{DatasetKind, Settings};
 
 /// The first byte of positions as bytes.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 /// Readers of a pass, at most: more threads than any machine has.
 const READERS_MAX: usize = 1 << 16;
 /// More than can be counted in any file: sums of such numbers are numbers.
@@ -28,8 +28,24 @@ pub struct Position {
     pub(crate) file: u64,
     /// Lines or rows of that file that were read; in memory, the next sample.
     pub(crate) at: u64,
+    /// The byte of that file where they end; 0 if it is not known, because the file is packed or goes
+    /// through a command. Then it is read from its beginning.
+    pub(crate) byte: u64,
+    /// The version of that file, 0 if it is not known.
+    pub(crate) version: u64,
     /// What was left out before.
     pub(crate) skipped: Skipped,
+}
+
+impl Position {
+    pub(crate) fn before(&self) -> Before {
+        Before { n_lines: self.at, byte: self.byte, version: self.version }
+    }
+
+    pub(crate) fn set_before(&mut self, before: Before) {
+        let Before { n_lines, byte, version } = before;
+        (self.at, self.byte, self.version) = (n_lines, byte, version);
+    }
 }
 
 /// The positions of all readers of a pass, and what they read.
@@ -149,9 +165,11 @@ impl Positions {
         let mut out = vec![VERSION];
         out.extend(self.facts.to_bytes());
         out.extend((self.readers.len() as u32).to_le_bytes());
-        for Position { n_batches, n_samples, file, at, skipped } in &self.readers {
-            let numbers = [*n_batches, *n_samples, *file, *at, skipped.n_lines, skipped.n_files];
+        for Position { n_batches, n_samples, file, at, byte, version, skipped } in &self.readers {
+            let numbers =
+                [*n_batches, *n_samples, *file, *at, skipped.n_lines, skipped.n_files, *byte];
             out.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
+            out.extend(version.to_le_bytes());
             let text = shortened(&skipped.first);
             out.extend((text.len() as u32).to_le_bytes());
             out.extend(text.as_bytes());
@@ -192,13 +210,14 @@ fn read(bytes: &mut &[u8]) -> Option<Positions> {
     for _ in 0..n {
         let mut next = || number(bytes).filter(|&number| number <= NUMBER_MAX);
         let (n_batches, n_samples, file, at) = (next()?, next()?, next()?, next()?);
-        let (n_lines, n_files) = (next()?, next()?);
+        let (n_lines, n_files, byte) = (next()?, next()?, next()?);
+        let version = number(bytes)?;
         let n_bytes = size(bytes).filter(|&n| n <= TEXT_BYTES_MAX)?;
         let (text, rest) = bytes.split_at_checked(n_bytes)?;
         *bytes = rest;
         let first = std::str::from_utf8(text).ok()?.to_string();
         let skipped = Skipped { n_lines, n_files, first };
-        readers.push(Position { n_batches, n_samples, file, at, skipped });
+        readers.push(Position { n_batches, n_samples, file, at, byte, version, skipped });
     }
     Some(Positions { facts, readers })
 }
@@ -233,7 +252,9 @@ mod tests {
 
     fn positions() -> Positions {
         let skipped = Skipped { n_lines: 3, n_files: 1, first: "a:3: \u{e9}".to_string() };
-        let first = Position { n_batches: 7, n_samples: 13, file: 2, at: 5, skipped };
+        let (byte, version) = (80, u64::MAX);
+        let first =
+            Position { n_batches: 7, n_samples: 13, file: 2, at: 5, byte, version, skipped };
         let second = Position { file: 1, n_samples: 2, ..Position::default() };
         Positions::new(Facts::of(DatasetKind::Queue, &settings(), held(0, 0)), vec![first, second])
     }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::batch::Batcher;
 use crate::error::{Error, Result};
 use crate::feed::Feed;
-use crate::pass::{Pass, Seen, Sink};
+use crate::pass::{Before, Pass, Seen, Sink};
 use crate::position::Position;
 use crate::reads::FileRead;
 use crate::records::Records;
@@ -202,11 +202,13 @@ impl<'a> Ahead<'a> {
         let (pass, batch_size) = (self.pass, self.pass.settings.batch_size);
         let mut parser = pass.parser()?;
         let mut records = Records::default();
-        let (mut n_before, mut skipped) = (self.position.at, self.position.skipped.clone());
+        let (mut before, mut skipped) = (self.position.before(), self.position.skipped.clone());
         let mut next = usize::try_from(self.position.file).ok();
         while let Some((at, file)) = next.and_then(|at| Some((at, pass.files.paths().get(at)?))) {
             let left_out = pass.settings.left_out.get(file.as_str()).copied().unwrap_or(0);
-            n_before = n_before.max(left_out);
+            if left_out > before.n_lines {
+                before = Before { n_lines: left_out, ..Before::default() };
+            }
             let mut taken = |records: &mut Records, seen: Seen<'_>| {
                 if records.len() < batch_size {
                     return Ok(());
@@ -217,9 +219,9 @@ impl<'a> Ahead<'a> {
             let (parser, skipped) = (&mut parser, &mut skipped);
             let (records, taken) = (&mut records, &mut taken);
             if left_out != FileRead::ALL {
-                pass.read(file, &mut Sink { parser, records, n_before, skipped, taken })?;
+                pass.read(file, &mut Sink { parser, records, before, skipped, taken })?;
             }
-            n_before = 0;
+            before = Before::default();
             next = match turn {
                 Turn::Free => pass.files.take().map(|(at, _)| at),
                 Turn::Every(n) => Some(at + n),
@@ -229,7 +231,7 @@ impl<'a> Ahead<'a> {
             return Ok(());
         }
         self.position.file = pass.files.paths().len() as u64;
-        self.send(&mut records, Seen { n_lines: 0, skipped: &skipped })
+        self.send(&mut records, Seen { at: Before::default(), skipped: &skipped })
     }
 
     fn send(&mut self, records: &mut Records, seen: Seen<'_>) -> Result<()> {
@@ -241,7 +243,7 @@ impl<'a> Ahead<'a> {
         records.clear();
         self.position.n_batches += 1;
         self.position.n_samples += n_samples;
-        self.position.at = seen.n_lines;
+        self.position.set_before(seen.at);
         self.position.skipped.clone_from(seen.skipped);
         let after = self.position.clone();
         self.batches.send(Ok(ReadBatch { batch, after })).map_err(|_| Error::Stopped)

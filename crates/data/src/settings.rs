@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::error::{Error, Result};
 use crate::pipe::{Shell, quoted};
 use crate::slot::{self, Slot};
+use crate::source::Stores;
 
 /// For how long a pipe command may print nothing.
 const SILENCE_MAX: Duration = Duration::from_secs(600);
@@ -24,7 +25,8 @@ pub enum DatasetKind {
 pub struct Settings {
     /// The slots of a line, in order.
     pub slots: Vec<Slot>,
-    /// The files: paths, or `hdfs:` and `afs:` addresses.
+    /// The files: paths, or addresses of files elsewhere. Patterns are none
+    /// ([`crate::Dataset::set_files`]).
     pub files: Vec<String>,
     /// Shell text that each file goes through; `cat` changes nothing.
     pub pipe_command: String,
@@ -37,8 +39,10 @@ pub struct Settings {
     pub n_threads: usize,
     /// What pipe commands are given.
     pub shell: Shell,
-    /// How files elsewhere are reached: `hadoop fs -D …`.
+    /// How `hdfs:` and `afs:` files are reached with a command: `hadoop fs -D …`.
     pub hadoop: String,
+    /// How files elsewhere are reached without one.
+    pub stores: Stores,
     /// A command that prints the file named behind it, instead of opening it.
     pub download: String,
     /// Whether a line begins with the name of its sample.
@@ -70,6 +74,7 @@ impl Default for Settings {
             n_threads: 1,
             shell: Shell::default(),
             hadoop: "hadoop fs".to_string(),
+            stores: Stores::default(),
             download: String::new(),
             ins_id: false,
             content: false,
@@ -100,12 +105,21 @@ impl Settings {
         Ok(())
     }
 
+    /// Where `hdfs:` files are (`hdfs://host:port`), and who asks for them (`user,password`).
+    pub fn set_hdfs(&mut self, name_node: &str, ugi: &str) {
+        self.hadoop = format!("hadoop fs -D fs.default.name={name_node} -D hadoop.job.ugi={ugi}");
+        let said = [("fs.default.name", name_node), ("hadoop.job.ugi", ugi)];
+        let said = said.map(|(name, value)| (name.to_string(), value.to_string()));
+        self.stores.hdfs = self.stores.hdfs.with(&BTreeMap::from(said));
+    }
+
     /// The command that prints a file which is not opened here.
     pub(crate) fn fetch(&self, file: &str) -> Option<String> {
         if !self.download.is_empty() {
             return Some(format!("{} {}", self.download, quoted(file)));
         }
-        let elsewhere = file.starts_with("hdfs:") || file.starts_with("afs:");
+        let by_command = file.starts_with("hdfs:") && self.stores.hdfs.has_command;
+        let elsewhere = by_command || file.starts_with("afs:");
         let verb = if file.ends_with(".gz") { "-text" } else { "-cat" };
         elsewhere.then(|| format!("{} {verb} {}", self.hadoop, quoted(file)))
     }
@@ -119,6 +133,9 @@ mod tests {
     fn files_elsewhere_are_fetched() {
         let mut settings = Settings::default();
         assert_eq!(settings.fetch("part-0"), None);
+        // Without a command there is WebHDFS.
+        assert_eq!(settings.fetch("hdfs://x/a b"), None);
+        settings.stores.hdfs.has_command = true;
         assert_eq!(settings.fetch("hdfs://x/a b").unwrap(), "hadoop fs -cat 'hdfs://x/a b'");
         settings.hadoop = "hadoop fs -D a=b".to_string();
         assert_eq!(settings.fetch("afs:/a.gz").unwrap(), "hadoop fs -D a=b -text 'afs:/a.gz'");

@@ -118,6 +118,26 @@ pub(crate) const MPI_SERVERS: &[&str] = &[
 ];
 /// What sends connections elsewhere.
 pub(crate) const PROXIES: &[&str] = &["http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"];
+/// Where an object store is that is not Amazon's.
+pub(crate) const S3_ENDPOINT: &[&str] = &["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"];
+/// Which region its buckets are in.
+pub(crate) const S3_REGION: &[&str] = &["AWS_REGION", "AWS_DEFAULT_REGION"];
+/// Who asks it for files: a key, its secret, and what makes it a temporary one.
+pub(crate) const S3_KEY: &[&str] = &["AWS_ACCESS_KEY_ID"];
+pub(crate) const S3_SECRET: &[&str] = &["AWS_SECRET_ACCESS_KEY"];
+pub(crate) const S3_TOKEN: &[&str] = &["AWS_SESSION_TOKEN"];
+/// Which of the user's profiles says so, and the files they are in.
+pub(crate) const S3_PROFILE: &[&str] = &["AWS_PROFILE", "AWS_DEFAULT_PROFILE"];
+pub(crate) const S3_CREDENTIALS: &[&str] = &["AWS_SHARED_CREDENTIALS_FILE"];
+pub(crate) const S3_CONFIG: &[&str] = &["AWS_CONFIG_FILE"];
+/// A file with the certificates of those who may vouch for servers.
+pub(crate) const CERTIFICATES: &[&str] = &["AWS_CA_BUNDLE", "SSL_CERT_FILE"];
+/// Who asks a Hadoop file system for files.
+pub(crate) const HADOOP_USER: &[&str] = &["HADOOP_USER_NAME", "USER"];
+/// The user's folder.
+pub(crate) const HOME: &[&str] = &["HOME"];
+/// Where commands are looked for.
+pub(crate) const SEARCH_PATH: &[&str] = &["PATH"];
 /// How many threads a process trains with.
 pub(crate) const N_THREADS: &[&str] = &["CPU_NUM"];
 /// How often a launcher has started this process again; ours.

@@ -18,6 +18,7 @@ mod recovery;
 pub mod render;
 pub mod role;
 mod signals;
+pub mod stores;
 pub mod strategy;
 mod together;
 

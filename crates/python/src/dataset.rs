@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use data::{ClickLog, Dataset, DatasetKind, Exchange, Native, Reader, Settings, Slot};
-use fleet::{env, pipes};
+use fleet::{env, pipes, stores};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
@@ -29,6 +29,14 @@ pub(crate) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(run_reader, m)?)?;
     m.add_function(wrap_pyfunction!(check_slot_names, m)?)?;
     m.add_function(wrap_pyfunction!(make_criteo, m)?)
+}
+
+fn positive_seconds(name: &str, seconds: f64) -> PyResult<Duration> {
+    let max = Duration::try_from_secs_f64(seconds).ok().filter(|max| !max.is_zero());
+    max.ok_or_else(|| {
+        let text = format!("{name} must be more than 0 seconds, but received {seconds}");
+        PyValueError::new_err(text)
+    })
 }
 
 /// Files and slots: text in, batches out.
@@ -112,6 +120,7 @@ impl PyDataset {
         };
         let mut dataset = Dataset::new(kind);
         dataset.settings_mut().shell = pipes::shell(&env::process, python.as_deref());
+        dataset.settings_mut().stores = stores::stores(&env::process);
         Ok(Self { dataset: Mutex::new(dataset), class })
     }
 
@@ -134,9 +143,10 @@ impl PyDataset {
         Ok(())
     }
 
-    /// The files that are read.
-    fn set_filelist(&self, py: Python<'_>, filelist: Vec<String>) {
-        self.set(py, |settings| settings.files = filelist);
+    /// The files that are read: paths, `s3://`, `hdfs://`, `webhdfs://` and `http(s)://` addresses, and
+    /// patterns, which stand for the files that they match now, sorted.
+    fn set_filelist(&self, py: Python<'_>, filelist: Vec<String>) -> PyResult<()> {
+        self.long(py, |dataset| dataset.set_files(&filelist))
     }
 
     /// The variables that are fed, in the order of the slots in a line.
@@ -147,10 +157,18 @@ impl PyDataset {
         Ok(())
     }
 
-    /// Where `hdfs:` and `afs:` files are, and who asks for them.
+    /// Where `hdfs:` and `afs:` files are, and who asks for them. Patterns of such files need it before
+    /// `set_filelist`.
     fn set_hdfs_config(&self, py: Python<'_>, fs_name: &str, fs_ugi: &str) {
-        let command = format!("hadoop fs -D fs.default.name={fs_name} -D hadoop.job.ugi={fs_ugi}");
-        self.set(py, |settings| settings.hadoop = command);
+        self.set(py, |settings| settings.set_hdfs(fs_name, fs_ugi));
+    }
+
+    /// For how many seconds a store that cannot be reached is tried again, 60 unless said otherwise. Not
+    /// in Fluid.
+    fn set_remote_timeout(&self, py: Python<'_>, seconds: f64) -> PyResult<()> {
+        let patience = positive_seconds("remote_timeout", seconds)?;
+        self.set(py, |settings| settings.stores.patience = patience);
+        Ok(())
     }
 
     /// A command that prints the file named behind it; files are not opened then.
@@ -179,11 +197,7 @@ impl PyDataset {
     /// For how many seconds a pipe command may print nothing before it is given up, 600 unless said
     /// otherwise. Not in Fluid.
     fn set_pipe_timeout(&self, py: Python<'_>, seconds: f64) -> PyResult<()> {
-        let max = Duration::try_from_secs_f64(seconds).ok().filter(|max| !max.is_zero());
-        let Some(max) = max else {
-            let text = format!("pipe_timeout must be more than 0 seconds, but received {seconds}");
-            return Err(PyValueError::new_err(text));
-        };
+        let max = positive_seconds("pipe_timeout", seconds)?;
         self.set(py, |settings| settings.silence_max = max);
         Ok(())
     }

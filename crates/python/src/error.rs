@@ -133,7 +133,9 @@ pub(crate) fn from_data(error: DataError) -> PyErr {
         | DataError::BadDesc { .. }
         | DataError::SlotType { .. }
         | DataError::NotMultiSlot { .. }
-        | DataError::NoFeatureEval => PyValueError::new_err(text),
+        | DataError::NoFeatureEval
+        | DataError::BadAddress { .. }
+        | DataError::NoMatch { .. } => PyValueError::new_err(text),
         DataError::OnlyInMemory { .. } => PyNotImplementedError::new_err(text),
         _ => PyRuntimeError::new_err(text),
     }

@@ -21,6 +21,7 @@ mod fit;
 mod fleet;
 mod framework;
 mod from_dataset;
+mod hdfs;
 mod inference;
 mod io;
 mod keyed;
@@ -101,6 +102,7 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     fleet::add(m)?;
     m.add_function(wrap_pyfunction!(cluster::leave_cluster, m)?)?;
     dataset::add(m)?;
+    hdfs::add(m)?;
     m.add_class::<feed_desc::PyFeedDesc>()?;
     io::add(m)?;
     checkpoint::add(m)?;

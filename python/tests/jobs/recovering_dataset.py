@@ -1,7 +1,8 @@
 """A job to be killed: passes over the files of `data`, those of each trainer its own.
 
 Arguments: the mode, the number of threads, the folder to save to. `KIND` in the environment: `queue`, `memory` (shuffled before each
-pass) or `shuffled` (among all trainers before each pass).
+pass), `shuffled` (among all trainers before each pass) or `plain` (as `queue`, without a command). `DATA`: where the files are, if that is
+not `data`.
 
 In sync every bit of every step counts. In other modes `w` says how often each batch was counted: its gradients do not depend on it.
 """
@@ -51,16 +52,21 @@ if fleet.is_worker():
     fleet.init_worker()
     exe = fluid.Executor(fluid.CPUPlace())
     exe.run(fleet.startup_program)
-    name = "QueueDataset" if kind == "queue" else "InMemoryDataset"
+    name = "QueueDataset" if kind in ("queue", "plain") else "InMemoryDataset"
     dataset = fluid.DatasetFactory().create_dataset(name)
     dataset.set_batch_size(BATCH)
     dataset.set_thread(n_threads)
     dataset.set_use_var(used)
-    dataset.set_filelist([os.path.join("data", "%d-%d" % (rank, at)) for at in range(N_FILES)])
+    data = os.environ.get("DATA", "data")
+    names = ["%s/%d-%d" % (data, rank, at) for at in range(N_FILES)]
+    # Stores that list their files are asked for them.
+    dataset.set_filelist(names if data.startswith("http") else ["%s/%d-*" % (data, rank)])
+    assert dataset.filelist == names
     # A process of its own, which is killed with the trainer.
     paced = os.path.join(os.path.dirname(os.path.abspath(__file__)), "paced.py")
-    dataset.set_pipe_command("python -S %s" % paced if kind == "queue" else "sed 's/ *$//' | cat")
-    if kind != "queue":
+    commands = {"queue": "python -S %s" % paced, "plain": "cat"}
+    dataset.set_pipe_command(commands.get(kind, "sed 's/ *$//' | cat"))
+    if name == "InMemoryDataset":
         dataset.load_into_memory()
     seen = []
     for at in range(N_PASSES):

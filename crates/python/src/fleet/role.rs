@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fleet::ready::Watch;
 use fleet::role::{self, UserDefined};
-use fleet::{Identity, JobMembers, Role, RoleKind, engine, env, flags};
+use fleet::{Identity, JobMembers, Role, RoleKind, engine, env, flags, stores};
 use ps::Endpoint;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -12,7 +12,7 @@ use pyo3::types::{PyInt, PyList, PyString};
 
 use crate::cluster::tell;
 use crate::convert::Whole;
-use crate::error::from_fleet;
+use crate::error::{from_data, from_fleet};
 use crate::signals::{Raised, signalled, taken};
 
 pub(super) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -73,11 +73,19 @@ impl PyRole {
         self.0.to_string()
     }
 
-    /// The files that are this trainer's.
+    /// The files that are this trainer's. Patterns stand for the files that they match, sorted.
     fn split_files(&self, files: &Bound<'_, PyAny>) -> PyResult<Vec<Py<PyAny>>> {
         let text = "files should be a list of file need to be read.";
         let files = files.cast::<PyList>().map_err(|_| PyTypeError::new_err(text))?;
-        let all: Vec<Bound<'_, PyAny>> = files.iter().collect();
+        let mut all: Vec<Bound<'_, PyAny>> = files.iter().collect();
+        let names: PyResult<Vec<String>> = all.iter().map(|file| file.extract()).collect();
+        if let Ok(names) = names
+            && names.iter().any(|name| data::is_pattern(name))
+        {
+            let stores = stores::stores(&env::process);
+            let found = files.py().detach(|| data::expand(&names, &stores)).map_err(from_data)?;
+            all = found.iter().map(|name| PyString::new(files.py(), name).into_any()).collect();
+        }
         Ok(self.0.split(&all).iter().map(|file| file.clone().unbind()).collect())
     }
 }

@@ -1,0 +1,104 @@
+//! What the name of a file says about where it is.
+
+use crate::error::{Error, Result};
+
+/// Where a file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Address<'a> {
+    Local(&'a str),
+    Http(&'a str),
+    S3(ObjectName<'a>),
+    Hdfs(HdfsPath<'a>),
+}
+
+/// A file of an object store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ObjectName<'a> {
+    pub(super) bucket: &'a str,
+    pub(super) key: &'a str,
+}
+
+/// A file of a Hadoop file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct HdfsPath<'a> {
+    /// `host`, `host:port`, or nothing.
+    pub(super) host: &'a str,
+    pub(super) path: &'a str,
+    pub(super) port: PortOf,
+    /// Whether the name node is asked with TLS.
+    pub(super) tls: bool,
+}
+
+/// What the port of an address is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PortOf {
+    /// HTTP, as the name says.
+    Http,
+    /// Perhaps HTTP, perhaps Hadoop's own protocol: `hdfs://` is written with both.
+    Either,
+}
+
+const KNOWN: &str = "file://, http://, https://, s3://, s3a://, hdfs://, webhdfs://, swebhdfs://";
+
+impl<'a> Address<'a> {
+    pub(super) fn of(name: &'a str) -> Result<Self> {
+        let bad = |reason: String| Err(Error::BadAddress { file: name.to_string(), reason });
+        let Some((scheme, rest)) = name.split_once(':') else { return Ok(Address::Local(name)) };
+        let rest = rest.strip_prefix("//").unwrap_or(rest);
+        match scheme {
+            "http" | "https" if !rest.is_empty() => Ok(Address::Http(name)),
+            "file" => Ok(Address::Local(rest)),
+            "s3" | "s3a" | "s3n" => match rest.split_once('/') {
+                Some((bucket, key)) if !bucket.is_empty() && !key.is_empty() => {
+                    Ok(Address::S3(ObjectName { bucket, key }))
+                }
+                _ => bad("expected s3://BUCKET/KEY".to_string()),
+            },
+            "hdfs" => Ok(Address::Hdfs(hdfs(rest, PortOf::Either, false))),
+            "webhdfs" => Ok(Address::Hdfs(hdfs(rest, PortOf::Http, false))),
+            "swebhdfs" => Ok(Address::Hdfs(hdfs(rest, PortOf::Http, true))),
+            // A colon is allowed in the name of a file.
+            _ if !name.contains("://") => Ok(Address::Local(name)),
+            other => bad(format!("`{other}://` is not known here; known are {KNOWN}")),
+        }
+    }
+}
+
+/// `host:port/path`; a path that begins at once has no host.
+fn hdfs(rest: &str, port: PortOf, tls: bool) -> HdfsPath<'_> {
+    let at = rest.find('/').unwrap_or(rest.len());
+    let path = if at == rest.len() { "/" } else { &rest[at..] };
+    HdfsPath { host: &rest[..at], path, port, tls }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_say_where_files_are() {
+        let local = ["part-0", "/a/b", "./a:b", "C:x", "a b"];
+        local.iter().for_each(|name| assert_eq!(Address::of(name).unwrap(), Address::Local(name)));
+        assert_eq!(Address::of("file:///a/b").unwrap(), Address::Local("/a/b"));
+        let object = Address::S3(ObjectName { bucket: "b", key: "k/l m" });
+        assert_eq!(Address::of("s3://b/k/l m").unwrap(), object);
+        assert_eq!(Address::of("s3a://b/k/l m").unwrap(), object);
+        let hdfs = |host, path, port, tls| Address::Hdfs(HdfsPath { host, path, port, tls });
+        let names = [
+            ("hdfs://n:9000/a/b", hdfs("n:9000", "/a/b", PortOf::Either, false)),
+            ("hdfs:/a", hdfs("", "/a", PortOf::Either, false)),
+            ("hdfs:///a", hdfs("", "/a", PortOf::Either, false)),
+            ("webhdfs://n", hdfs("n", "/", PortOf::Http, false)),
+            ("swebhdfs://n:1/a", hdfs("n:1", "/a", PortOf::Http, true)),
+        ];
+        names.iter().for_each(|(name, address)| assert_eq!(Address::of(name).unwrap(), *address));
+        assert_eq!(Address::of("http://h/a?b").unwrap(), Address::Http("http://h/a?b"));
+    }
+
+    #[test]
+    fn other_places_are_refused_by_name() {
+        for name in ["gs://b/k", "s3://b", "s3:///k", "s3://b/", "ftp://h/x"] {
+            assert!(matches!(Address::of(name), Err(Error::BadAddress { .. })), "{name}");
+        }
+    }
+}

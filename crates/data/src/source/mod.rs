@@ -1,0 +1,196 @@
+//! Files that are not on this machine: opened at any byte, read ahead, tried again.
+//!
+//! A kind of store is one file here: it makes one request and says how it went. What is the same for
+//! all of them (patience, going on at the byte where a connection broke, noticing that a file has
+//! changed) is here once.
+
+mod address;
+mod ahead;
+mod blocks;
+mod certificates;
+mod glob;
+mod hdfs;
+mod http;
+mod s3;
+mod sign;
+mod tries;
+mod web;
+mod webhdfs;
+
+use std::fmt::Debug;
+use std::io::{self, Read};
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use crate::error::{Error, Result};
+use crate::random::hash;
+use address::Address;
+pub(crate) use ahead::ReadAhead;
+pub(crate) use blocks::Blocks;
+pub use glob::{expand, is_pattern};
+pub use hdfs::{CopyOptions, HdfsClient, HdfsEntry};
+pub use s3::{S3Access, S3Key};
+use tries::{Failure, Tries};
+use web::Web;
+pub use webhdfs::HdfsAccess;
+
+/// For how long a store that cannot be reached is tried again.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How files elsewhere are reached. What a process is told of it by its environment, `fleet` reads.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stores {
+    /// `s3://` files.
+    pub s3: S3Access,
+    /// `hdfs://` files.
+    pub hdfs: HdfsAccess,
+    /// A file with the certificates of those who may vouch for `https` servers; none: the system's.
+    pub certificates: Option<PathBuf>,
+    /// For how long a store that cannot be reached is tried again.
+    pub patience: Duration,
+}
+
+impl Default for Stores {
+    fn default() -> Self {
+        let (s3, hdfs) = Default::default();
+        Self { s3, hdfs, certificates: None, patience: PATIENCE }
+    }
+}
+
+/// What is known of a file's contents without reading them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Version {
+    /// Bytes, if the store says it.
+    pub(crate) len: Option<u64>,
+    /// Its ETag or the time of its last change.
+    tag: String,
+}
+
+impl Version {
+    /// A number that differs if the file has changed; never 0.
+    pub(crate) fn digest(&self) -> u64 {
+        // Some servers tell the length of a part and not that of the whole.
+        let text = if self.tag.is_empty() { format!("{:?}", self.len) } else { self.tag.clone() };
+        hash(text.as_bytes()) | 1
+    }
+
+    /// Refuses another version of the file.
+    fn check(&self, file: &str, now: &Self) -> Result<()> {
+        let same_len = self.len.zip(now.len).is_none_or(|(was, is)| was == is);
+        if same_len && self.tag == now.tag {
+            return Ok(());
+        }
+        Err(Error::FileChanged { file: file.to_string(), was: self.words(), is: now.words() })
+    }
+
+    /// Refuses another version than the one of this digest, 0 for any.
+    fn check_digest(&self, file: &str, known: u64) -> Result<()> {
+        if known == 0 || self.digest() == known {
+            return Ok(());
+        }
+        let was = "another when the pass was interrupted".to_string();
+        Err(Error::FileChanged { file: file.to_string(), was, is: self.words() })
+    }
+
+    fn words(&self) -> String {
+        let len = self.len.map_or("an unknown number of".to_string(), |len| len.to_string());
+        format!("{len} bytes, version `{}`", self.tag)
+    }
+}
+
+/// The answer of a store.
+pub(crate) struct Opening {
+    version: Version,
+    /// The byte that `body` begins with. A server that knows no ranges begins with the first.
+    at: u64,
+    body: Box<dyn Read + Send>,
+}
+
+/// A file of a store.
+pub(crate) trait Source: Debug + Send + Sync {
+    /// One try to read it from this byte on, up to `to` if that is given.
+    fn open(&self, from: u64, to: Option<u64>) -> std::result::Result<Opening, Failure>;
+}
+
+/// A file elsewhere, with a name for errors.
+#[derive(Clone, Debug)]
+pub(crate) struct RemoteFile {
+    pub(crate) name: String,
+    source: Arc<dyn Source>,
+    patience: Duration,
+    stop: Arc<AtomicBool>,
+}
+
+impl RemoteFile {
+    /// Opens it; tries until it works, cannot work, or patience is over. The body begins with `from`.
+    fn open(&self, from: u64, to: Option<u64>, tries: &mut Tries) -> Result<Opening> {
+        loop {
+            let failure = match self.source.open(from, to).and_then(|found| skipped(found, from)) {
+                Ok(opening) => return Ok(opening),
+                Err(failure) => failure,
+            };
+            tries.failed(from, failure)?;
+        }
+    }
+
+    fn tries(&self) -> Tries {
+        Tries::new(&self.name, self.patience, self.stop.clone())
+    }
+}
+
+/// Passes over what was not asked for.
+fn skipped(mut opening: Opening, from: u64) -> std::result::Result<Opening, Failure> {
+    let n = from.saturating_sub(opening.at);
+    let passed = io::copy(&mut (&mut opening.body).take(n), &mut io::sink());
+    passed.map_err(|error| Failure::passing(&error))?;
+    Ok(Opening { at: from, ..opening })
+}
+
+/// The stores as a pass uses them.
+#[derive(Debug)]
+pub(crate) struct Remotes {
+    stores: Stores,
+    web: OnceLock<Arc<Web>>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Remotes {
+    pub(crate) fn new(stores: &Stores, stop: Arc<AtomicBool>) -> Self {
+        Self { stores: stores.clone(), web: OnceLock::new(), stop }
+    }
+
+    fn web(&self) -> Result<Arc<Web>> {
+        if let Some(web) = self.web.get() {
+            return Ok(web.clone());
+        }
+        let web = Arc::new(Web::new(&self.stores)?);
+        Ok(self.web.get_or_init(|| web).clone())
+    }
+
+    /// The file of this name.
+    pub(crate) fn file(&self, name: &str) -> Result<Place> {
+        let source: Arc<dyn Source> = match Address::of(name)? {
+            Address::Local(path) => return Ok(Place::Local(path.to_string())),
+            Address::Http(url) => Arc::new(http::HttpFile::new(url, self.web()?)),
+            Address::S3(object) => {
+                Arc::new(s3::S3Object::new(object, &self.stores.s3, self.web()?)?)
+            }
+            Address::Hdfs(path) => {
+                let node = webhdfs::NameNode::new(name, &path, &self.stores.hdfs, self.web()?)?;
+                Arc::new(webhdfs::HdfsFile::new(node, path.path))
+            }
+        };
+        let (name, patience) = (name.to_string(), self.stores.patience);
+        Ok(Place::Remote(RemoteFile { name, source, patience, stop: self.stop.clone() }))
+    }
+}
+
+/// Where a file is.
+pub(crate) enum Place {
+    /// On this machine, at this path.
+    Local(String),
+    /// Elsewhere.
+    Remote(RemoteFile),
+}

@@ -1,0 +1,290 @@
+//! Files of object stores that speak S3.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::address::ObjectName;
+use super::http::{opening, range};
+use super::sign::{SignedTime, Unsigned, sign};
+use super::tries::Failure;
+use super::web::{Reply, RequestHeader, Web, element};
+use super::{Opening, Source};
+use crate::error::{Error, Result};
+
+/// The region of requests unless another is said.
+const REGION: &str = "us-east-1";
+
+/// Where objects are, and who asks for them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct S3Access {
+    /// `http://host:port` of another store than Amazon's.
+    pub endpoint: Option<String>,
+    /// The region; `us-east-1` if none is said.
+    pub region: Option<String>,
+    /// Signs requests; without it only public files can be read.
+    pub key: Option<S3Key>,
+}
+
+/// An access key.
+#[derive(Clone, PartialEq, Eq)]
+pub struct S3Key {
+    /// Its public part.
+    pub id: String,
+    /// Its secret part.
+    pub secret: String,
+    /// What makes it a temporary one.
+    pub token: Option<String>,
+}
+
+/// The secret is not shown.
+impl fmt::Debug for S3Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "S3Key({})", self.id)
+    }
+}
+
+/// A bucket, and how requests for it look.
+#[derive(Debug)]
+pub(super) struct Bucket {
+    /// `http` or `https`.
+    scheme: String,
+    host: String,
+    /// What stands before the key, encoded.
+    base: String,
+    access: S3Access,
+    web: Arc<Web>,
+}
+
+impl Bucket {
+    pub(super) fn new(name: &str, access: &S3Access, web: Arc<Web>) -> Result<Self> {
+        let region = access.region.as_deref().unwrap_or(REGION);
+        let (scheme, host, base) = match &access.endpoint {
+            Some(endpoint) => {
+                let bad = || Error::BadAddress {
+                    file: endpoint.clone(),
+                    reason: "the endpoint of an object store is http://HOST:PORT".to_string(),
+                };
+                let (scheme, rest) = endpoint.split_once("://").ok_or_else(bad)?;
+                let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+                if host.is_empty() || !["http", "https"].contains(&scheme) {
+                    return Err(bad());
+                }
+                let path = path.trim_end_matches('/');
+                let slash = if path.is_empty() { "" } else { "/" };
+                (
+                    scheme.to_string(),
+                    host.to_string(),
+                    format!("{slash}{path}/{}", encoded(name, "")),
+                )
+            }
+            None => {
+                let end = if region.starts_with("cn-") { ".cn" } else { "" };
+                let host = format!("s3.{region}.amazonaws.com{end}");
+                // A certificate for all buckets does not cover names with dots.
+                match name.contains('.') {
+                    true => ("https".to_string(), host, format!("/{}", encoded(name, ""))),
+                    false => ("https".to_string(), format!("{name}.{host}"), String::new()),
+                }
+            }
+        };
+        Ok(Self { scheme, host, base, access: access.clone(), web })
+    }
+
+    fn get(
+        &self,
+        key: &str,
+        query: &str,
+        range: Option<RequestHeader>,
+    ) -> std::result::Result<Reply, Failure> {
+        let path = format!("{}/{}", self.base, encoded(key, "/"));
+        let mut url = format!("{}://{}{path}", self.scheme, self.host);
+        if !query.is_empty() {
+            url += &format!("?{query}");
+        }
+        let headers = match &self.access.key {
+            Some(secret) => {
+                let request = Unsigned { host: &self.host, path: &path, query, range };
+                let region = self.access.region.as_deref().unwrap_or(REGION);
+                sign(request, secret, region, &SignedTime::now())
+            }
+            None => range.into_iter().collect(),
+        };
+        self.web.get(&url, &headers)
+    }
+
+    /// Says of what was refused to strangers that nobody asked for it.
+    fn hint(&self, failure: Failure) -> Failure {
+        match failure {
+            Failure::Lasting(what) if self.access.key.is_none() => Failure::Lasting(format!(
+                "{what} (the request was not signed: neither AWS_ACCESS_KEY_ID with \
+                 AWS_SECRET_ACCESS_KEY nor a profile was found)"
+            )),
+            other => other,
+        }
+    }
+
+    /// Some of the keys that begin with `prefix`, and how to get the next.
+    pub(super) fn list(
+        &self,
+        prefix: &str,
+        next: Option<&str>,
+    ) -> std::result::Result<KeyList, Failure> {
+        // Sorted by name, as signatures want them.
+        let mut query = String::new();
+        if let Some(next) = next {
+            query += &format!("continuation-token={}&", encoded(next, ""));
+        }
+        query += &format!("encoding-type=url&list-type=2&prefix={}", encoded(prefix, ""));
+        let reply = self.get("", &query, None)?;
+        if reply.status != 200 {
+            return Err(self.hint(reply.refusal()));
+        }
+        KeyList::read(&reply.text()?)
+    }
+}
+
+/// A page of a list.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct KeyList {
+    pub(super) keys: Vec<String>,
+    /// What to ask for the next page with.
+    pub(super) next: Option<String>,
+}
+
+impl KeyList {
+    fn read(text: &str) -> std::result::Result<Self, Failure> {
+        if !text.contains("<ListBucketResult") {
+            return Err(Failure::Lasting(
+                "the server sends something else than a list".to_string(),
+            ));
+        }
+        let contents = text.split("<Contents>").skip(1);
+        let is_encoded = element(text, "EncodingType") == "url";
+        let key = |part: &str| {
+            let key = unescaped(element(part, "Key"));
+            if is_encoded { decoded(&key) } else { key }
+        };
+        // Names of folders that consoles make end with a slash.
+        let keys = contents.map(key).filter(|key| !key.is_empty() && !key.ends_with('/')).collect();
+        let next = unescaped(element(text, "NextContinuationToken"));
+        let is_part = element(text, "IsTruncated") == "true";
+        Ok(Self { keys, next: Some(next).filter(|next| is_part && !next.is_empty()) })
+    }
+}
+
+/// A file of an object store.
+#[derive(Debug)]
+pub(super) struct S3Object {
+    bucket: Bucket,
+    key: String,
+}
+
+impl S3Object {
+    pub(super) fn new(name: ObjectName<'_>, access: &S3Access, web: Arc<Web>) -> Result<Self> {
+        let bucket = Bucket::new(name.bucket, access, web)?;
+        Ok(Self { bucket, key: name.key.to_string() })
+    }
+}
+
+impl Source for S3Object {
+    fn open(&self, from: u64, to: Option<u64>) -> std::result::Result<Opening, Failure> {
+        let reply = self.bucket.get(&self.key, "", range(from, to))?;
+        opening(reply).map_err(|failure| self.bucket.hint(failure))
+    }
+}
+
+/// Percent-encoded, but for letters, digits, `-._~` and those that are `free`.
+pub(super) fn encoded(text: &str, free: &str) -> String {
+    let mut out = String::new();
+    for byte in text.bytes() {
+        let c = char::from(byte);
+        if c.is_ascii_alphanumeric() || "-._~".contains(c) || free.contains(c) {
+            out.push(c);
+        } else {
+            out += &format!("%{byte:02X}");
+        }
+    }
+    out
+}
+
+/// What was percent-encoded; a plus is a space.
+fn decoded(text: &str) -> String {
+    let mut out = Vec::new();
+    let mut rest = text.as_bytes();
+    while let Some((&byte, after)) = rest.split_first() {
+        let code = after.get(..2).and_then(|code| std::str::from_utf8(code).ok());
+        let code = code.and_then(|code| u8::from_str_radix(code, 16).ok());
+        rest = after;
+        match (byte, code) {
+            (b'%', Some(code)) => {
+                out.push(code);
+                rest = &after[2..];
+            }
+            (b'+', _) => out.push(b' '),
+            _ => out.push(byte),
+        }
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// Text of an XML file.
+fn unescaped(text: &str) -> String {
+    let plain = text.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"");
+    plain.replace("&#39;", "'").replace("&apos;", "'").replace("&amp;", "&")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::Stores;
+
+    fn bucket(name: &str, endpoint: Option<&str>) -> Result<Bucket> {
+        let endpoint = endpoint.map(str::to_string);
+        let access = S3Access { endpoint, region: Some("eu-west-1".into()), key: None };
+        Bucket::new(name, &access, Arc::new(Web::new(&Stores::default())?))
+    }
+
+    #[test]
+    fn buckets_are_hosts_at_amazon_and_folders_elsewhere() {
+        let place = |name, endpoint| {
+            let Bucket { scheme, host, base, .. } = bucket(name, endpoint).unwrap();
+            format!("{scheme}://{host}{base}")
+        };
+        assert_eq!(place("b", None), "https://b.s3.eu-west-1.amazonaws.com");
+        assert_eq!(place("b.c", None), "https://s3.eu-west-1.amazonaws.com/b.c");
+        assert_eq!(place("b", Some("http://h:9000/")), "http://h:9000/b");
+        assert_eq!(place("b", Some("http://h:9000/base")), "http://h:9000/base/b");
+        let refused = bucket("b", Some("h:9000"));
+        assert!(matches!(refused, Err(Error::BadAddress { .. })));
+    }
+
+    /// A page as the real servers write it.
+    #[test]
+    fn lists_come_in_pages() {
+        let page = "<?xml version='1.0'?><ListBucketResult xmlns=\"http://s3.amazonaws.com/doc/\"><Name>b</Name>\
+            <IsTruncated>true</IsTruncated><EncodingType>url</EncodingType>\
+            <NextContinuationToken>a&amp;b==</NextContinuationToken>\
+            <Contents><Key>d/a%20b%2B%C3%A9</Key><Size>3</Size></Contents>\
+            <Contents><Key>d/</Key><Size>0</Size></Contents></ListBucketResult>";
+        let list = KeyList::read(page).unwrap();
+        assert_eq!(
+            (list.keys, list.next),
+            (vec!["d/a b+é".to_string()], Some("a&b==".to_string()))
+        );
+        assert!(KeyList::read("<html></html>").is_err());
+    }
+
+    #[test]
+    fn what_is_encoded_can_be_decoded() {
+        let text = "a b/c+d%é";
+        assert_eq!(encoded(text, "/"), "a%20b/c%2Bd%25%C3%A9");
+        assert_eq!(decoded(&encoded(text, "")), text);
+        assert_eq!(decoded("a+b%2"), "a b%2");
+    }
+
+    #[test]
+    fn secrets_are_not_shown() {
+        let key = S3Key { id: "id".into(), secret: "hush".into(), token: Some("hush".into()) };
+        assert_eq!(format!("{key:?}"), "S3Key(id)");
+    }
+}

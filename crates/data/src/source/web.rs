@@ -1,0 +1,227 @@
+//! Requests over HTTP, each with deadlines.
+
+use std::fmt;
+use std::fs::File;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ureq::http::{HeaderMap, Response};
+use ureq::tls::{TlsConfig, TlsProvider};
+use ureq::{Agent, Body};
+
+use super::tries::Failure;
+use super::{Stores, certificates};
+use crate::error::Result;
+
+/// How long a server may take to accept a connection, and between two bytes of an answer.
+const CONNECT_MAX: Duration = Duration::from_secs(10);
+const SILENCE_MAX: Duration = Duration::from_secs(30);
+/// Bytes of an answer that are read into memory: a list of files, a reason.
+const TEXT_BYTES_MAX: u64 = 64 << 20;
+/// Characters of a server's reason that an error tells.
+const REASON_MAX: usize = 300;
+/// What a server says when it has too much to do, or something behind it is away.
+const PASSING: [u16; 7] = [408, 425, 429, 500, 502, 503, 504];
+
+/// A client that keeps its connections.
+pub(super) struct Web {
+    agent: Agent,
+    /// Does not go where an answer sends it.
+    straight: Agent,
+}
+
+impl fmt::Debug for Web {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Web")
+    }
+}
+
+/// A header of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct RequestHeader {
+    pub(super) name: &'static str,
+    pub(super) value: String,
+}
+
+/// What a request changes.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Change<'a> {
+    Put,
+    /// With the contents of a file.
+    PutFile(&'a File),
+    Delete,
+}
+
+/// An answer.
+pub(super) struct Reply {
+    pub(super) status: u16,
+    response: Response<Body>,
+}
+
+impl Reply {
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
+        header(self.response.headers(), name)
+    }
+
+    pub(super) fn body(self) -> Box<dyn std::io::Read + Send> {
+        Box::new(self.response.into_body().into_with_config().limit(u64::MAX).reader())
+    }
+
+    /// The whole of it as text.
+    pub(super) fn text(self) -> std::result::Result<String, Failure> {
+        let body = self.response.into_body().into_with_config().limit(TEXT_BYTES_MAX);
+        body.lossy_utf8(true).read_to_string().map_err(|error| failure(&error))
+    }
+
+    /// Why the request was refused.
+    pub(super) fn refusal(self) -> Failure {
+        let (status, region) =
+            (self.status, self.header("x-amz-bucket-region").map(str::to_string));
+        let text = self.text().unwrap_or_default();
+        let mut what = format!("the server answers {status}");
+        let reason = reason(&text);
+        if !reason.is_empty() {
+            what += &format!(": {reason}");
+        }
+        if let Some(region) = region.filter(|_| (300..400).contains(&status)) {
+            what += &format!(" (the bucket is in region `{region}`: set AWS_REGION)");
+        }
+        match status {
+            404 => Failure::Missing(what),
+            _ if PASSING.contains(&status) => Failure::Passing(what),
+            _ => Failure::Lasting(what),
+        }
+    }
+}
+
+fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name).and_then(|value| value.to_str().ok())
+}
+
+impl Web {
+    pub(super) fn new(stores: &Stores) -> Result<Self> {
+        let tls = TlsConfig::builder()
+            .provider(TlsProvider::Rustls)
+            .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .root_certs(certificates::trusted(stores.certificates.as_deref())?)
+            .build();
+        let agent = |redirects| {
+            Agent::config_builder()
+                .http_status_as_error(false)
+                .max_redirects(redirects)
+                .max_redirects_will_error(redirects > 0)
+                .user_agent(concat!("paddlewheel/", env!("CARGO_PKG_VERSION")))
+                .tls_config(tls.clone())
+                .timeout_resolve(Some(CONNECT_MAX.min(stores.patience)))
+                .timeout_connect(Some(CONNECT_MAX.min(stores.patience)))
+                .timeout_recv_response(Some(SILENCE_MAX.min(stores.patience)))
+                .timeout_per_read(Some(SILENCE_MAX.min(stores.patience)))
+                .timeout_per_write(Some(SILENCE_MAX.min(stores.patience)))
+                .build()
+                .new_agent()
+        };
+        Ok(Self { agent: agent(5), straight: agent(0) })
+    }
+
+    /// One request. What is no success is an answer nevertheless.
+    pub(super) fn get(
+        &self,
+        url: &str,
+        headers: &[RequestHeader],
+    ) -> std::result::Result<Reply, Failure> {
+        // A signature is for one server: it goes nowhere else.
+        let signed = headers.iter().any(|header| header.name == "authorization");
+        let agent = if signed { &self.straight } else { &self.agent };
+        let mut request = agent.get(url).header("accept-encoding", "identity");
+        for RequestHeader { name, value } in headers {
+            request = request.header(*name, value);
+        }
+        reply(request.call())
+    }
+
+    /// One request that changes something. It is not sent on to where the answer points.
+    pub(super) fn change(
+        &self,
+        url: &str,
+        change: Change<'_>,
+    ) -> std::result::Result<Reply, Failure> {
+        reply(match change {
+            Change::Put => self.straight.put(url).send_empty(),
+            Change::PutFile(file) => {
+                let put = self.straight.put(url).header("content-type", "application/octet-stream");
+                put.send(file)
+            }
+            Change::Delete => self.straight.delete(url).call(),
+        })
+    }
+}
+
+fn reply(
+    response: std::result::Result<Response<Body>, ureq::Error>,
+) -> std::result::Result<Reply, Failure> {
+    let response = response.map_err(|error| failure(&error))?;
+    Ok(Reply { status: response.status().as_u16(), response })
+}
+
+/// Whether a request that failed without an answer may work later.
+fn failure(error: &ureq::Error) -> Failure {
+    use ureq::Error as E;
+    match error {
+        E::BadUri(_) | E::Http(_) | E::Rustls(_) | E::Tls(_) | E::Pem(_) | E::InvalidProxyUrl => {
+            Failure::Lasting(error.to_string())
+        }
+        E::TooManyRedirects | E::RedirectFailed => Failure::Lasting(error.to_string()),
+        // A certificate that is refused arrives as an error of reading.
+        E::Io(source) if source.get_ref().is_some_and(|inner| inner.is::<rustls::Error>()) => {
+            Failure::Lasting(error.to_string())
+        }
+        _ => Failure::Passing(error.to_string()),
+    }
+}
+
+/// What a server says in XML (S3), in JSON (WebHDFS) or in words.
+fn reason(text: &str) -> String {
+    if let Ok(json) = serde_json::from_str::<serde_json::Value>(text) {
+        let said = &json["RemoteException"];
+        let part = |name: &str| said[name].as_str().unwrap_or_default().trim().to_string();
+        let both = [part("exception"), part("message")];
+        return shortened(&both.join(": "));
+    }
+    let said = [element(text, "Code"), element(text, "Message")];
+    if said[0].is_empty() {
+        // A page is of no use in an error.
+        return if text.contains('<') { String::new() } else { shortened(text.trim()) };
+    }
+    shortened(&said.join(": "))
+}
+
+/// The text of the first XML element of this name.
+pub(super) fn element<'a>(text: &'a str, name: &str) -> &'a str {
+    let inner = |text: &'a str| {
+        let (_, rest) = text.split_once(&format!("<{name}>"))?;
+        Some(rest.split_once(&format!("</{name}>"))?.0)
+    };
+    inner(text).unwrap_or_default()
+}
+
+fn shortened(text: &str) -> String {
+    let line = text.lines().next().unwrap_or_default();
+    line.chars().take(REASON_MAX).collect::<String>().trim_matches([' ', ':']).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_say_why_in_three_ways() {
+        let xml =
+            "<?xml version=\"1.0\"?><Error><Code>AccessDenied</Code><Message>No</Message></Error>";
+        assert_eq!(reason(xml), "AccessDenied: No");
+        let json =
+            r#"{"RemoteException":{"exception":"StandbyException","message":"in standby\nat x"}}"#;
+        assert_eq!(reason(json), "StandbyException: in standby");
+        assert_eq!(reason("go away\n"), "go away");
+        assert_eq!(reason("<html>long page</html>"), "");
+    }
+}

@@ -1,0 +1,255 @@
+//! Files elsewhere, over real sockets: connections that break, servers that are busy or gone, files that
+//! change, and passes that go on where they were.
+#![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
+
+mod support;
+
+use std::io::Write;
+use std::time::Duration;
+
+use data::{Dataset, DatasetKind, Error, Positions, Reader, Slot};
+use support::{Fault, FileServer};
+
+/// Lines of one slot with their numbers.
+fn text(n: usize) -> Vec<u8> {
+    (0..n).flat_map(|line| format!("1 {line}\n").into_bytes()).collect()
+}
+
+fn dataset(files: &[String], batch_size: usize) -> Dataset {
+    let mut dataset = Dataset::new(DatasetKind::Queue);
+    let settings = dataset.settings_mut();
+    settings.slots = vec![Slot::ids("c")];
+    settings.files = files.to_vec();
+    settings.batch_size = batch_size;
+    settings.stores.patience = Duration::from_secs(20);
+    dataset
+}
+
+/// The ids of the rest of a reader.
+fn ids(reader: &mut Reader) -> Result<Vec<i64>, Error> {
+    let mut all = Vec::new();
+    while let Some(batch) = reader.next()? {
+        all.extend(batch.get("c").unwrap().data::<i64>().unwrap());
+    }
+    Ok(all)
+}
+
+fn read(dataset: &mut Dataset) -> Result<Vec<i64>, Error> {
+    ids(&mut dataset.start(1)?.remove(0))
+}
+
+fn numbers(n: usize) -> Vec<i64> {
+    (0..n as i64).collect()
+}
+
+/// Three megabytes: more than one piece.
+const N: usize = 300_000;
+
+#[test]
+fn a_broken_connection_goes_on_where_it_broke() {
+    let server = FileServer::start();
+    server.put("a", &text(N), "\"1\"");
+    let cuts = [Fault::Cut(2_000_000), Fault::Status(503), Fault::Silence, Fault::Cut(500_000)];
+    server.fail(&cuts);
+    assert_eq!(read(&mut dataset(&[server.url("a")], 1000)).unwrap(), numbers(N));
+    let asked = server.requests();
+    assert_eq!(asked.len(), 5, "{asked:?}");
+    assert_eq!((asked[0].as_str(), asked[1].as_str()), ("/a", "/a 2000000-"));
+    assert_eq!(asked[4], "/a 2500000-");
+}
+
+#[test]
+fn a_server_without_ranges_is_read_again_and_passed_over() {
+    let server = FileServer::start();
+    server.state.lock().unwrap().has_ranges = false;
+    server.put("a", &text(N), "\"1\"");
+    server.fail(&[Fault::Cut(2_000_000)]);
+    assert_eq!(read(&mut dataset(&[server.url("a")], 1000)).unwrap(), numbers(N));
+}
+
+#[test]
+fn an_empty_file_has_no_lines() {
+    let server = FileServer::start();
+    server.put("empty", b"", "\"1\"");
+    server.put("a", &text(3), "\"1\"");
+    let files = [server.url("empty"), server.url("a")];
+    assert_eq!(read(&mut dataset(&files, 2)).unwrap(), numbers(3));
+}
+
+#[test]
+fn a_file_that_changes_meanwhile_is_an_error() {
+    let server = FileServer::start();
+    server.put("a", &text(N), "\"1\"");
+    server.fail(&[&[Fault::Cut(2_000_000)][..], &[Fault::Status(503); 1000]].concat());
+    let mut dataset = dataset(&[server.url("a")], 10);
+    let mut reader = dataset.start(1).unwrap().remove(0);
+    reader.next().unwrap().unwrap();
+    server.put("a", &text(N), "\"2\"");
+    server.fail(&[]);
+    let error = ids(&mut reader).unwrap_err();
+    assert!(matches!(&error, Error::FileChanged { .. }), "{error}");
+}
+
+#[test]
+fn what_is_refused_is_said_at_once_and_what_is_gone_after_a_while() {
+    let server = FileServer::start();
+    let error = read(&mut dataset(&[server.url("no")], 1)).unwrap_err();
+    assert!(matches!(&error, Error::NotInStore { .. }), "{error}");
+    server.put("a", &text(1), "\"1\"");
+    server.fail(&[Fault::Status(403)]);
+    let error = read(&mut dataset(&[server.url("a")], 1)).unwrap_err();
+    assert!(matches!(&error, Error::StoreRefused { .. }), "{error}");
+    // A port where nobody listens.
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    for name in [format!("http://{free}/a"), format!("webhdfs://{free}/a")] {
+        let mut gone = dataset(std::slice::from_ref(&name), 1);
+        gone.settings_mut().stores.patience = Duration::from_millis(500);
+        // An outage is not a bad file: it is not skipped.
+        gone.settings_mut().skips_max = 10;
+        let error = read(&mut gone).unwrap_err();
+        let Error::Unreachable { file, n_tries, offset, .. } = &error else { panic!("{error}") };
+        assert_eq!((file, *offset), (&name, 0));
+        assert!(*n_tries > 1, "{error}");
+    }
+    let mut gone = dataset(&["s3://bucket/key".to_string()], 1);
+    let stores = &mut gone.settings_mut().stores;
+    stores.patience = Duration::from_millis(500);
+    stores.s3.endpoint = Some(format!("http://{free}"));
+    let error = read(&mut gone).unwrap_err();
+    assert!(matches!(&error, Error::Unreachable { .. }), "{error}");
+}
+
+#[test]
+fn a_reader_that_leaves_ends_its_waits() {
+    let server = FileServer::start();
+    server.put("a", &text(N), "\"1\"");
+    let mut dataset = dataset(&[server.url("a")], 10);
+    let mut reader = dataset.start(1).unwrap().remove(0);
+    reader.next().unwrap().unwrap();
+    server.fail(&[Fault::Status(503); 100]);
+    reader.stopper().stop();
+    drop(reader);
+}
+
+/// Takes `n` batches, forgets the reader, and lets a new dataset go on.
+fn interrupted(files: &[String], n: usize, set: fn(&mut Dataset)) -> (Vec<i64>, Positions) {
+    let mut dataset = dataset(files, 10);
+    set(&mut dataset);
+    let (mut readers, mut positions) = dataset.start_at(1, None).unwrap();
+    let mut before = Vec::new();
+    for _ in 0..n {
+        let batch = readers[0].next().unwrap().unwrap();
+        before.extend(batch.get("c").unwrap().data::<i64>().unwrap());
+    }
+    positions.set(0, readers[0].position().unwrap().clone());
+    (before, Positions::from_bytes(&positions.to_bytes()).unwrap())
+}
+
+fn go_on(files: &[String], from: &Positions, set: fn(&mut Dataset)) -> Result<Vec<i64>, Error> {
+    let mut dataset = dataset(files, 10);
+    set(&mut dataset);
+    let (mut readers, _) = dataset.start_at(1, Some(from))?;
+    ids(&mut readers[0])
+}
+
+#[test]
+fn a_pass_goes_on_at_its_byte() {
+    let server = FileServer::start();
+    // The last line of a file has no end.
+    let mut first = text(100);
+    first.pop();
+    server.put("a", &first, "\"1\"");
+    server.put("b", &text(100), "\"2\"");
+    let files = [server.url("a"), server.url("b")];
+    for n in [1, 5, 10, 14] {
+        let (mut all, positions) = interrupted(&files, n, |_| {});
+        server.requests();
+        all.extend(go_on(&files, &positions, |_| {}).unwrap());
+        assert_eq!(all, [numbers(100), numbers(100)].concat(), "{n}");
+        let asked = server.requests();
+        let begins = asked[0].split(' ').nth(1).unwrap_or_default().trim_end_matches('-');
+        let begins: usize = begins.parse().unwrap();
+        assert!(begins > 0 && begins < 600, "{asked:?}");
+    }
+}
+
+#[test]
+fn a_header_is_read_again_and_nothing_else() {
+    let server = FileServer::start();
+    let table = ["c\n".to_string()].into_iter().chain((0..50).map(|n| format!("{n}\n")));
+    server.put("t", table.collect::<String>().as_bytes(), "\"1\"");
+    let files = [server.url("t")];
+    let csv = |dataset: &mut Dataset| {
+        let settings = dataset.settings_mut();
+        settings.pipe_command = "paddlewheel csv-reader c=c:id".to_string();
+        settings.slots = vec![Slot::ids("c").dense(&[-1, 1])];
+    };
+    let (mut all, positions) = interrupted(&files, 3, csv);
+    server.requests();
+    all.extend(go_on(&files, &positions, csv).unwrap());
+    assert_eq!(all, numbers(50));
+    let asked = server.requests();
+    assert_eq!(asked.len(), 2, "{asked:?}");
+}
+
+#[test]
+fn a_pass_does_not_go_on_in_a_file_that_has_changed() {
+    let server = FileServer::start();
+    server.put("a", &text(100), "\"1\"");
+    let files = [server.url("a")];
+    let (_, positions) = interrupted(&files, 3, |_| {});
+    server.put("a", &text(100), "\"2\"");
+    let error = go_on(&files, &positions, |_| {}).unwrap_err();
+    assert!(matches!(&error, Error::FileChanged { .. }), "{error}");
+}
+
+#[test]
+fn packed_files_and_commands_work_the_same() {
+    let server = FileServer::start();
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(&text(100)).unwrap();
+    server.put("a.gz", &gzip.finish().unwrap(), "\"1\"");
+    let level = ruzstd::encoding::CompressionLevel::Fastest;
+    server.put("b", &ruzstd::encoding::compress_to_vec(&text(100)[..], level), "\"1\"");
+    let files = [server.url("a.gz"), server.url("b")];
+    let expected = [numbers(100), numbers(100)].concat();
+    let piped = |dataset: &mut Dataset| dataset.settings_mut().pipe_command = "sed p -n".into();
+    let ways: [fn(&mut Dataset); 2] = [|_| {}, piped];
+    for way in ways {
+        server.fail(&[Fault::Status(503), Fault::Cut(20)]);
+        let (mut all, positions) = interrupted(&files, 17, way);
+        all.extend(go_on(&files, &positions, way).unwrap());
+        assert_eq!(all, expected);
+    }
+}
+
+/// A command that gets half of a file must not pass for one that read it all.
+#[test]
+fn a_command_whose_file_breaks_off_is_an_error() {
+    let server = FileServer::start();
+    server.put("a", &text(N), "\"1\"");
+    let faults = [&[Fault::Cut(2_000_000)][..], &[Fault::Status(403)]].concat();
+    server.fail(&faults);
+    let mut dataset = dataset(&[server.url("a")], 1000);
+    dataset.settings_mut().pipe_command = "sed p -n".to_string();
+    let error = read(&mut dataset).unwrap_err();
+    assert!(matches!(&error, Error::StoreRefused { .. }), "{error}");
+}
+
+/// The same file of this machine goes on at its byte, too, and says so when it has changed.
+#[test]
+fn a_local_pass_goes_on_at_its_byte() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a");
+    std::fs::write(&path, text(100)).unwrap();
+    let files = [path.to_string_lossy().into_owned()];
+    let (mut all, positions) = interrupted(&files, 5, |_| {});
+    all.extend(go_on(&files, &positions, |_| {}).unwrap());
+    assert_eq!(all, numbers(100));
+    std::fs::write(&path, [b"1 1111111111\n".to_vec(), text(100)].concat()).unwrap();
+    let error = go_on(&files, &positions, |_| {}).unwrap_err();
+    assert!(matches!(&error, Error::FileChanged { .. }), "{error}");
+    std::fs::write(&path, text(10)).unwrap();
+    let error = go_on(&files, &positions, |_| {}).unwrap_err();
+    assert!(matches!(&error, Error::FileShorter { found: 10, .. }), "{error}");
+}
