@@ -13,7 +13,7 @@ use crate::parquet::{BadRow, RowReader};
 use crate::pipe::{CommandGroup, CommandInput, Order, Pipe};
 use crate::records::Records;
 use crate::settings::Settings;
-use crate::source::{Blocks, Place, ReadAhead, Remotes};
+use crate::source::{Place, ReadAhead, RemoteBlocks, Remotes};
 
 /// Bad lines and files that were left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -254,7 +254,7 @@ impl Pass {
                 table.read(file, source, sink.records, &mut rows)
             }
             Place::Remote(remote) => {
-                let blocks = Blocks::open(remote, version)?;
+                let blocks = RemoteBlocks::open(remote, version)?;
                 rows.version = blocks.version();
                 let read = table.read(file, blocks.clone(), sink.records, &mut rows);
                 match (read, blocks.failure()) {

@@ -199,6 +199,6 @@ fn files_are_split_in_neighbours() {
     };
     assert_eq!(split(5, 2), [vec![0, 1, 2], vec![3, 4]]);
     assert_eq!(split(2, 3), [vec![0], vec![1], vec![]]);
-    assert_eq!(split(0, 2), [vec![], vec![]]);
+    assert_eq!(split(0, 2), [Vec::<usize>::new(), vec![]]);
     split(17, 5);
 }
