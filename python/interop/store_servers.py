@@ -134,7 +134,7 @@ pipeline = {kind}-server
 use = egg:swift#{kind}
 """
 PROXY = """[pipeline:main]
-pipeline = catch_errors gatekeeper listing_formats bulk s3api tempauth slo dlo proxy-server
+pipeline = catch_errors gatekeeper cache listing_formats bulk s3api tempauth slo dlo proxy-server
 [app:proxy-server]
 use = egg:swift#proxy
 account_autocreate = true
@@ -142,6 +142,8 @@ account_autocreate = true
 use = egg:swift#catch_errors
 [filter:gatekeeper]
 use = egg:swift#gatekeeper
+[filter:cache]
+use = egg:swift#memcache
 [filter:listing_formats]
 use = egg:swift#listing_formats
 [filter:bulk]

@@ -337,7 +337,7 @@ class Dataset:
     def set_fea_eval(self, record_candidate_size: Any, fea_eval: bool = True) -> Any:
         """Allows `slots_shuffle`, with values drawn from that many samples."""
     def set_filelist(self, filelist: Any) -> Any:
-        """The files that are read."""
+        """The files that are read: paths, `s3://`, `hdfs://`, `webhdfs://` and `http(s)://` addresses, and patterns, which stand for the files that they match now, sorted."""
     def set_hdfs_config(self, fs_name: Any, fs_ugi: Any) -> Any:
         """Where `hdfs:` and `afs:` files are, and who asks for them."""
     def set_merge(self, merge_size: Any) -> Any:
@@ -356,6 +356,8 @@ class Dataset:
         """The page views of a batch; it is written into the description."""
     def set_rank_offset(self, rank_offset: Any) -> Any:
         """A variable that ranking models name; it is written into the description."""
+    def set_remote_timeout(self, seconds: Any) -> Any:
+        """For how many seconds a store that cannot be reached is tried again, 60 unless said otherwise."""
     def set_shuffle_seed(self, seed: Any) -> Any:
         """Where the random orders of shuffles begin."""
     def set_skip_max(self, skip_max: Any) -> Any:
@@ -431,6 +433,33 @@ class GradientClip:
     @staticmethod
     def by_value(max: Any, min: Any = None) -> GradientClip:
         """Cuts off what is out of bounds."""
+
+class HdfsClient:
+    """A client of one file system: with `hadoop_home/bin/hadoop` if that is there, with WebHDFS otherwise."""
+    def __init__(self, hadoop_home: Any, configs: Any) -> None: ...
+    def cat(self, hdfs_path: Any) -> Any:
+        """The text of a file without space around it; empty if there is no file."""
+    def delete(self, hdfs_path: Any) -> Any:
+        """Removes a file, or a folder with all that is in it."""
+    def files_below(self, hdfs_path: Any) -> Any:
+        """The paths of all files below a folder, sorted."""
+    def get(self, files: Any, hdfs_path: Any, local_path: Any, overwrite: Any, threads: Any) -> Any:
+        """Copies files below a folder from there, under the same names; where they are then."""
+    def is_dir(self, hdfs_path: Any) -> Any:
+        """Whether a folder is there."""
+    def is_exist(self, hdfs_path: Any) -> Any:
+        """Whether something is there."""
+    def is_file(self, hdfs_path: Any) -> Any:
+        """Whether a file is there."""
+    def ls(self, hdfs_path: Any) -> Any:
+        """The paths in a folder, sorted."""
+    def makedirs(self, hdfs_path: Any) -> Any:
+        """Makes a folder and those it is in; `None` if something is there already."""
+    def put(self, local_path: Any, hdfs_path: Any, overwrite: Any, threads: Any) -> Any:
+        """Copies a file or what is in a folder to there."""
+    def rename(self, hdfs_src_path: Any, hdfs_dst_path: Any, overwrite: bool = False) -> Any:
+        """Renames; false if there is nothing to rename, or something that may not be overwritten."""
+    uses_command: Any
 
 class Initializer:
     """How a parameter starts; made by the functions of `fluid.initializer`."""

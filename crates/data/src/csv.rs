@@ -247,8 +247,8 @@ impl Parse for CsvParser {
         self.places.clear();
     }
 
-    fn needs_first_line(&self) -> bool {
-        true
+    fn needs_header(&self) -> bool {
+        self.places.is_empty()
     }
 
     fn pass_over(&mut self, line: &[u8]) {

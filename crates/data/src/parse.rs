@@ -8,8 +8,8 @@ pub(crate) trait Parse: Send {
     /// A file begins.
     fn begin(&mut self) {}
 
-    /// Whether the first line of a file tells about the others.
-    fn needs_first_line(&self) -> bool {
+    /// Whether a line at the beginning of the file that tells about the others is still missing.
+    fn needs_header(&self) -> bool {
         false
     }
 

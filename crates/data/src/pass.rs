@@ -13,7 +13,7 @@ use crate::parquet::{BadRow, RowReader};
 use crate::pipe::{CommandGroup, CommandInput, Order, Pipe};
 use crate::records::Records;
 use crate::settings::Settings;
-use crate::source::{Blocks, Place, ReadAhead, Remotes};
+use crate::source::{Place, ReadAhead, RemoteBlocks, Remotes};
 
 /// Bad lines and files that were left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -212,12 +212,16 @@ impl Pass {
             && !matches!(place, Place::Local(path) if is_shorter(path, before.byte));
         let from = if resumes { before } else { Before { byte: 0, ..before } };
         if let (true, Parser::Lines(parser)) = (resumes, &mut *sink.parser)
-            && parser.needs_first_line()
+            && parser.needs_header()
         {
             let first = open(file, place, Before { byte: 0, ..before })?;
             let mut lines = Lines::new(first.opened.reader());
-            if let ReadLine::Text(line) = lines.next().map_err(failed)? {
-                parser.pass_over(line);
+            // Lines before the header may have been left out.
+            while parser.needs_header() && lines.n_lines < before.n_lines {
+                match lines.next().map_err(failed)? {
+                    ReadLine::Text(line) => parser.pass_over(line),
+                    ReadLine::TooLong | ReadLine::End => break,
+                }
             }
         }
         let text = open(file, place, from)?;
@@ -253,7 +257,7 @@ impl Pass {
                 Ok(())
             }
             Place::Remote(remote) => {
-                let blocks = Blocks::open(remote, version)?;
+                let blocks = RemoteBlocks::open(remote, version)?;
                 rows.version = blocks.version();
                 let read = table.read(file, blocks.clone(), sink.records, &mut rows);
                 match (read, blocks.failure()) {

@@ -182,7 +182,7 @@ fn a_header_is_read_again_and_nothing_else() {
     let csv = |dataset: &mut Dataset| {
         let settings = dataset.settings_mut();
         settings.pipe_command = "paddlewheel csv-reader c=c:id".to_string();
-        settings.slots = vec![Slot::ids("c").dense(&[1])];
+        settings.slots = vec![Slot::ids("c").dense(&[-1, 1])];
     };
     let (mut all, positions) = interrupted(&files, 3, csv);
     server.requests();

@@ -8,7 +8,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::thread;
 use std::time::Duration;
 
-use super::tries::{Failure, Tries};
+use super::tries::{StoreFailure, Tries};
 use super::{Opening, RemoteFile, Version};
 use crate::error::{Error, Result};
 
@@ -125,8 +125,10 @@ impl Ahead {
                 PieceEnd::OfFile if self.version.len.is_none_or(|len| self.at >= len) => {
                     return Ok(());
                 }
-                PieceEnd::OfFile => Failure::passing(&"the connection ended before the file did"),
-                PieceEnd::Broken(error) => Failure::passing(&error),
+                PieceEnd::OfFile => {
+                    StoreFailure::passing(&"the connection ended before the file did")
+                }
+                PieceEnd::Broken(error) => StoreFailure::passing(&error),
             };
             self.tries.failed(self.at, failure)?;
             let opening = self.file.open(self.at, None, &mut self.tries)?;

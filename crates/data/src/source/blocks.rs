@@ -17,7 +17,7 @@ const N_BLOCKS: usize = 64;
 
 /// The blocks of a file.
 #[derive(Clone)]
-pub(crate) struct Blocks(Arc<Inner>);
+pub(crate) struct RemoteBlocks(Arc<Inner>);
 
 struct Inner {
     file: RemoteFile,
@@ -35,7 +35,7 @@ struct Block {
     bytes: Bytes,
 }
 
-impl Blocks {
+impl RemoteBlocks {
     /// Opens a file. `known` is the version that it must have ([`Version::digest`]), 0 for any.
     pub(crate) fn open(file: RemoteFile, known: u64) -> Result<Self> {
         let version = file.open(0, Some(1), &mut file.tries())?.version;
@@ -96,18 +96,18 @@ impl Inner {
                 Ok(_) => "the connection ended early".to_string(),
                 Err(error) => error.to_string(),
             };
-            tries.failed(from, super::tries::Failure::Passing(what))?;
+            tries.failed(from, super::tries::StoreFailure::Passing(what))?;
         }
     }
 }
 
-impl Length for Blocks {
+impl Length for RemoteBlocks {
     fn len(&self) -> u64 {
         self.0.len
     }
 }
 
-impl ChunkReader for Blocks {
+impl ChunkReader for RemoteBlocks {
     type T = BlockReader;
 
     fn get_read(&self, start: u64) -> ParquetResult<BlockReader> {
@@ -127,7 +127,7 @@ impl ChunkReader for Blocks {
 
 /// Reads on from a byte.
 pub(crate) struct BlockReader {
-    blocks: Blocks,
+    blocks: RemoteBlocks,
     at: u64,
 }
 

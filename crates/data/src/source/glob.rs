@@ -55,7 +55,7 @@ fn matching(name: &str, stores: &Stores) -> Result<Vec<String>> {
     let remotes = Remotes::new(stores, Arc::default());
     match Address::of(name)? {
         Address::Local(path) => {
-            let names = Names { folders: &Local, prefix: "", pattern: path };
+            let names = NameWalk { folders: &Local, prefix: "", pattern: path };
             names.find()
         }
         Address::Http(_) => {
@@ -70,7 +70,7 @@ fn matching(name: &str, stores: &Stores) -> Result<Vec<String>> {
         Address::Hdfs(path) => {
             let client = HdfsClient::of_path(name, &path, &remotes)?;
             let prefix = &name[..name.len() - path.path.len()];
-            Names { folders: &client, prefix, pattern: path.path }.find()
+            NameWalk { folders: &client, prefix, pattern: path.path }.find()
         }
     }
 }
@@ -135,14 +135,14 @@ impl Folders for Local {
 }
 
 /// A walk through folders.
-struct Names<'a> {
+struct NameWalk<'a> {
     folders: &'a dyn Folders,
     /// What stands before the path in the names that are found.
     prefix: &'a str,
     pattern: &'a str,
 }
 
-impl Names<'_> {
+impl NameWalk<'_> {
     fn find(&self) -> Result<Vec<String>> {
         let (start, rest) = match self.pattern.strip_prefix('/') {
             Some(rest) => ("/", rest),

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use super::address::{Address, HdfsPath, PortOf};
 use super::glob::{FolderEntry, Folders};
-use super::tries::{Failure, Tries};
-use super::web::{Change, Web};
+use super::tries::{StoreFailure, Tries};
+use super::web::{HttpChange, Web};
 use super::webhdfs::{FileStatus, HdfsAccess, HdfsFile, NameNode};
 use super::{RemoteFile, Remotes, Stores};
 use crate::error::{Error, Result};
@@ -117,7 +117,7 @@ impl HdfsClient {
     fn ask<T>(
         &self,
         path: &str,
-        mut request: impl FnMut() -> std::result::Result<T, Failure>,
+        mut request: impl FnMut() -> std::result::Result<T, StoreFailure>,
     ) -> Result<T> {
         let mut tries = Tries::new(path, self.patience, Arc::new(AtomicBool::new(false)));
         loop {
@@ -194,7 +194,7 @@ impl HdfsClient {
         match &self.way {
             Way::Command(command) => command.succeeds(&["-mkdir", "-p", path]),
             Way::Web(node) => {
-                self.ask(path, || node.change(&self.path(path), "MKDIRS", Change::Put))
+                self.ask(path, || node.change(&self.path(path), "MKDIRS", HttpChange::Put))
             }
         }
     }
@@ -205,7 +205,7 @@ impl HdfsClient {
             Way::Command(command) => command.succeeds(&["-rm", "-r", "-f", path]),
             Way::Web(node) => {
                 let op = "DELETE&recursive=true";
-                self.ask(path, || node.change(&self.path(path), op, Change::Delete))?;
+                self.ask(path, || node.change(&self.path(path), op, HttpChange::Delete))?;
                 Ok(true)
             }
         }
@@ -228,7 +228,7 @@ impl HdfsClient {
             Way::Web(node) => node,
         };
         let op = format!("RENAME&destination={}", super::s3::encoded(&self.path(to), "/"));
-        let renamed = self.ask(from, || node.change(&self.path(from), &op, Change::Put))?;
+        let renamed = self.ask(from, || node.change(&self.path(from), &op, HttpChange::Put))?;
         // An answer that was lost and asked for again says no.
         Ok(renamed || (self.exists(to)? && !self.exists(from)?))
     }

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::tries::Failure;
+use super::tries::StoreFailure;
 use super::web::{Reply, RequestHeader, Web};
-use super::{Opening, Source, Version};
+use super::{Opening, StoreFile, Version};
 
 /// A file behind an address.
 #[derive(Debug)]
@@ -19,8 +19,8 @@ impl HttpFile {
     }
 }
 
-impl Source for HttpFile {
-    fn open(&self, from: u64, to: Option<u64>) -> Result<Opening, Failure> {
+impl StoreFile for HttpFile {
+    fn open(&self, from: u64, to: Option<u64>) -> Result<Opening, StoreFailure> {
         let headers: Vec<RequestHeader> = range(from, to).into_iter().collect();
         opening(self.web.get(&self.url, &headers)?)
     }
@@ -37,7 +37,7 @@ pub(super) fn range(from: u64, to: Option<u64>) -> Option<RequestHeader> {
 }
 
 /// The answer to a request for a file or a part of it.
-pub(super) fn opening(reply: Reply) -> Result<Opening, Failure> {
+pub(super) fn opening(reply: Reply) -> Result<Opening, StoreFailure> {
     let tag = reply.header("etag").or(reply.header("last-modified")).unwrap_or_default();
     let tag = tag.to_string();
     let range = reply.header("content-range").and_then(ContentRange::of);
@@ -49,7 +49,9 @@ pub(super) fn opening(reply: Reply) -> Result<Opening, Failure> {
         (206, Some(ContentRange { from: Some(at), len })) => {
             Ok(Opening { version: Version { len, tag }, at, body: reply.body() })
         }
-        (206, _) => Err(Failure::Lasting("the server does not say which part it sends".into())),
+        (206, _) => {
+            Err(StoreFailure::Lasting("the server does not say which part it sends".into()))
+        }
         // There is nothing from there on.
         (416, Some(ContentRange { len: Some(len), .. })) => {
             let version = Version { len: Some(len), tag };

@@ -28,11 +28,11 @@ use crate::error::{Error, Result};
 use crate::random::hash;
 use address::Address;
 pub(crate) use ahead::ReadAhead;
-pub(crate) use blocks::Blocks;
+pub(crate) use blocks::RemoteBlocks;
 pub use glob::{expand, is_pattern};
 pub use hdfs::{CopyOptions, HdfsClient, HdfsEntry};
 pub use s3::{S3Access, S3Key};
-use tries::{Failure, Tries};
+use tries::{StoreFailure, Tries};
 use web::Web;
 pub use webhdfs::HdfsAccess;
 
@@ -109,16 +109,16 @@ pub(crate) struct Opening {
 }
 
 /// A file of a store.
-pub(crate) trait Source: Debug + Send + Sync {
+pub(crate) trait StoreFile: Debug + Send + Sync {
     /// One try to read it from this byte on, up to `to` if that is given.
-    fn open(&self, from: u64, to: Option<u64>) -> std::result::Result<Opening, Failure>;
+    fn open(&self, from: u64, to: Option<u64>) -> std::result::Result<Opening, StoreFailure>;
 }
 
 /// A file elsewhere, with a name for errors.
 #[derive(Clone, Debug)]
 pub(crate) struct RemoteFile {
     pub(crate) name: String,
-    source: Arc<dyn Source>,
+    source: Arc<dyn StoreFile>,
     patience: Duration,
     stop: Arc<AtomicBool>,
 }
@@ -141,10 +141,10 @@ impl RemoteFile {
 }
 
 /// Passes over what was not asked for.
-fn skipped(mut opening: Opening, from: u64) -> std::result::Result<Opening, Failure> {
+fn skipped(mut opening: Opening, from: u64) -> std::result::Result<Opening, StoreFailure> {
     let n = from.saturating_sub(opening.at);
     let passed = io::copy(&mut (&mut opening.body).take(n), &mut io::sink());
-    passed.map_err(|error| Failure::passing(&error))?;
+    passed.map_err(|error| StoreFailure::passing(&error))?;
     Ok(Opening { at: from, ..opening })
 }
 
@@ -171,7 +171,7 @@ impl Remotes {
 
     /// The file of this name.
     pub(crate) fn file(&self, name: &str) -> Result<Place> {
-        let source: Arc<dyn Source> = match Address::of(name)? {
+        let source: Arc<dyn StoreFile> = match Address::of(name)? {
             Address::Local(path) => return Ok(Place::Local(path.to_string())),
             Address::Http(url) => Arc::new(http::HttpFile::new(url, self.web()?)),
             Address::S3(object) => {

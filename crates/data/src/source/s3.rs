@@ -6,9 +6,9 @@ use std::sync::Arc;
 use super::address::ObjectName;
 use super::http::{opening, range};
 use super::sign::{SignedTime, Unsigned, sign};
-use super::tries::Failure;
+use super::tries::StoreFailure;
 use super::web::{Reply, RequestHeader, Web, element};
-use super::{Opening, Source};
+use super::{Opening, StoreFile};
 use crate::error::{Error, Result};
 
 /// The region of requests unless another is said.
@@ -95,7 +95,7 @@ impl Bucket {
         key: &str,
         query: &str,
         range: Option<RequestHeader>,
-    ) -> std::result::Result<Reply, Failure> {
+    ) -> std::result::Result<Reply, StoreFailure> {
         let path = format!("{}/{}", self.base, encoded(key, "/"));
         let mut url = format!("{}://{}{path}", self.scheme, self.host);
         if !query.is_empty() {
@@ -113,12 +113,14 @@ impl Bucket {
     }
 
     /// Says of what was refused to strangers that nobody asked for it.
-    fn hint(&self, failure: Failure) -> Failure {
+    fn hint(&self, failure: StoreFailure) -> StoreFailure {
         match failure {
-            Failure::Lasting(what) if self.access.key.is_none() => Failure::Lasting(format!(
-                "{what} (the request was not signed: neither AWS_ACCESS_KEY_ID with \
+            StoreFailure::Lasting(what) if self.access.key.is_none() => {
+                StoreFailure::Lasting(format!(
+                    "{what} (the request was not signed: neither AWS_ACCESS_KEY_ID with \
                  AWS_SECRET_ACCESS_KEY nor a profile was found)"
-            )),
+                ))
+            }
             other => other,
         }
     }
@@ -128,7 +130,7 @@ impl Bucket {
         &self,
         prefix: &str,
         next: Option<&str>,
-    ) -> std::result::Result<KeyList, Failure> {
+    ) -> std::result::Result<KeyList, StoreFailure> {
         // Sorted by name, as signatures want them.
         let mut query = String::new();
         if let Some(next) = next {
@@ -152,9 +154,9 @@ pub(super) struct KeyList {
 }
 
 impl KeyList {
-    fn read(text: &str) -> std::result::Result<Self, Failure> {
+    fn read(text: &str) -> std::result::Result<Self, StoreFailure> {
         if !text.contains("<ListBucketResult") {
-            return Err(Failure::Lasting(
+            return Err(StoreFailure::Lasting(
                 "the server sends something else than a list".to_string(),
             ));
         }
@@ -186,8 +188,8 @@ impl S3Object {
     }
 }
 
-impl Source for S3Object {
-    fn open(&self, from: u64, to: Option<u64>) -> std::result::Result<Opening, Failure> {
+impl StoreFile for S3Object {
+    fn open(&self, from: u64, to: Option<u64>) -> std::result::Result<Opening, StoreFailure> {
         let reply = self.bucket.get(&self.key, "", range(from, to))?;
         opening(reply).map_err(|failure| self.bucket.hint(failure))
     }

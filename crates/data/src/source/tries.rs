@@ -15,7 +15,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Why one try failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Failure {
+pub(crate) enum StoreFailure {
     /// It may work a moment later.
     Passing(String),
     /// It will fail the same way again.
@@ -24,17 +24,19 @@ pub(crate) enum Failure {
     Missing(String),
 }
 
-impl Failure {
+impl StoreFailure {
     pub(crate) fn passing(what: &dyn std::fmt::Display) -> Self {
-        Failure::Passing(what.to_string())
+        StoreFailure::Passing(what.to_string())
     }
 
     /// The error of a file; `offset` is where it should have been read.
     pub(super) fn lasting(self, file: &str) -> Error {
         let file = file.to_string();
         match self {
-            Failure::Passing(what) | Failure::Lasting(what) => Error::StoreRefused { file, what },
-            Failure::Missing(what) => Error::NotInStore { file, what },
+            StoreFailure::Passing(what) | StoreFailure::Lasting(what) => {
+                Error::StoreRefused { file, what }
+            }
+            StoreFailure::Missing(what) => Error::NotInStore { file, what },
         }
     }
 }
@@ -59,8 +61,8 @@ impl Tries {
     }
 
     /// A try failed: returns after a pause if there should be another.
-    pub(super) fn failed(&mut self, offset: u64, failure: Failure) -> Result<()> {
-        let Failure::Passing(what) = failure else { return Err(failure.lasting(&self.file)) };
+    pub(super) fn failed(&mut self, offset: u64, failure: StoreFailure) -> Result<()> {
+        let StoreFailure::Passing(what) = failure else { return Err(failure.lasting(&self.file)) };
         let since = *self.since.get_or_insert_with(Instant::now);
         self.n += 1;
         let pause = (PAUSE * 2_u32.saturating_pow(self.n - 1)).min(PAUSE_MAX);
@@ -97,19 +99,21 @@ mod tests {
     #[test]
     fn patience_ends_with_the_last_reason() {
         let mut tries = tries(Duration::from_millis(250));
-        tries.failed(7, Failure::passing(&"one")).unwrap();
-        let error = tries.failed(7, Failure::passing(&"two")).unwrap_err();
+        tries.failed(7, StoreFailure::passing(&"one")).unwrap();
+        let error = tries.failed(7, StoreFailure::passing(&"two")).unwrap_err();
         let Error::Unreachable { offset, n_tries, what, .. } = &error else { panic!("{error}") };
         assert_eq!((*offset, *n_tries, what.as_str()), (7, 2, "two"));
         tries.worked();
-        tries.failed(7, Failure::passing(&"three")).unwrap();
+        tries.failed(7, StoreFailure::passing(&"three")).unwrap();
     }
 
     #[test]
     fn what_cannot_work_is_not_tried_again() {
-        let error = tries(Duration::MAX).failed(0, Failure::Lasting("403".into())).unwrap_err();
+        let error =
+            tries(Duration::MAX).failed(0, StoreFailure::Lasting("403".into())).unwrap_err();
         assert!(matches!(error, Error::StoreRefused { .. }), "{error}");
-        let error = tries(Duration::MAX).failed(0, Failure::Missing("404".into())).unwrap_err();
+        let error =
+            tries(Duration::MAX).failed(0, StoreFailure::Missing("404".into())).unwrap_err();
         assert!(matches!(error, Error::NotInStore { .. }), "{error}");
     }
 
@@ -117,6 +121,6 @@ mod tests {
     fn a_pause_can_be_stopped() {
         let stop = Arc::new(AtomicBool::new(true));
         let mut tries = Tries::new("f", Duration::from_secs(60), stop);
-        assert!(matches!(tries.failed(0, Failure::passing(&"x")), Err(Error::Stopped)));
+        assert!(matches!(tries.failed(0, StoreFailure::passing(&"x")), Err(Error::Stopped)));
     }
 }

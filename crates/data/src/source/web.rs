@@ -9,7 +9,7 @@ use ureq::http::{HeaderMap, Response};
 use ureq::tls::{TlsConfig, TlsProvider};
 use ureq::{Agent, Body};
 
-use super::tries::Failure;
+use super::tries::StoreFailure;
 use super::{Stores, certificates};
 use crate::error::Result;
 
@@ -45,7 +45,7 @@ pub(super) struct RequestHeader {
 
 /// What a request changes.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Change<'a> {
+pub(super) enum HttpChange<'a> {
     Put,
     /// With the contents of a file.
     PutFile(&'a File),
@@ -68,13 +68,13 @@ impl Reply {
     }
 
     /// The whole of it as text.
-    pub(super) fn text(self) -> std::result::Result<String, Failure> {
+    pub(super) fn text(self) -> std::result::Result<String, StoreFailure> {
         let body = self.response.into_body().into_with_config().limit(TEXT_BYTES_MAX);
         body.lossy_utf8(true).read_to_string().map_err(|error| failure(&error))
     }
 
     /// Why the request was refused.
-    pub(super) fn refusal(self) -> Failure {
+    pub(super) fn refusal(self) -> StoreFailure {
         let (status, region) =
             (self.status, self.header("x-amz-bucket-region").map(str::to_string));
         let text = self.text().unwrap_or_default();
@@ -87,9 +87,9 @@ impl Reply {
             what += &format!(" (the bucket is in region `{region}`: set AWS_REGION)");
         }
         match status {
-            404 => Failure::Missing(what),
-            _ if PASSING.contains(&status) => Failure::Passing(what),
-            _ => Failure::Lasting(what),
+            404 => StoreFailure::Missing(what),
+            _ if PASSING.contains(&status) => StoreFailure::Passing(what),
+            _ => StoreFailure::Lasting(what),
         }
     }
 }
@@ -128,7 +128,7 @@ impl Web {
         &self,
         url: &str,
         headers: &[RequestHeader],
-    ) -> std::result::Result<Reply, Failure> {
+    ) -> std::result::Result<Reply, StoreFailure> {
         // A signature is for one server: it goes nowhere else.
         let signed = headers.iter().any(|header| header.name == "authorization");
         let agent = if signed { &self.straight } else { &self.agent };
@@ -143,39 +143,39 @@ impl Web {
     pub(super) fn change(
         &self,
         url: &str,
-        change: Change<'_>,
-    ) -> std::result::Result<Reply, Failure> {
+        change: HttpChange<'_>,
+    ) -> std::result::Result<Reply, StoreFailure> {
         reply(match change {
-            Change::Put => self.straight.put(url).send_empty(),
-            Change::PutFile(file) => {
+            HttpChange::Put => self.straight.put(url).send_empty(),
+            HttpChange::PutFile(file) => {
                 let put = self.straight.put(url).header("content-type", "application/octet-stream");
                 put.send(file)
             }
-            Change::Delete => self.straight.delete(url).call(),
+            HttpChange::Delete => self.straight.delete(url).call(),
         })
     }
 }
 
 fn reply(
     response: std::result::Result<Response<Body>, ureq::Error>,
-) -> std::result::Result<Reply, Failure> {
+) -> std::result::Result<Reply, StoreFailure> {
     let response = response.map_err(|error| failure(&error))?;
     Ok(Reply { status: response.status().as_u16(), response })
 }
 
 /// Whether a request that failed without an answer may work later.
-fn failure(error: &ureq::Error) -> Failure {
+fn failure(error: &ureq::Error) -> StoreFailure {
     use ureq::Error as E;
     match error {
         E::BadUri(_) | E::Http(_) | E::Rustls(_) | E::Tls(_) | E::Pem(_) | E::InvalidProxyUrl => {
-            Failure::Lasting(error.to_string())
+            StoreFailure::Lasting(error.to_string())
         }
-        E::TooManyRedirects | E::RedirectFailed => Failure::Lasting(error.to_string()),
+        E::TooManyRedirects | E::RedirectFailed => StoreFailure::Lasting(error.to_string()),
         // A certificate that is refused arrives as an error of reading.
         E::Io(source) if source.get_ref().is_some_and(|inner| inner.is::<rustls::Error>()) => {
-            Failure::Lasting(error.to_string())
+            StoreFailure::Lasting(error.to_string())
         }
-        _ => Failure::Passing(error.to_string()),
+        _ => StoreFailure::Passing(error.to_string()),
     }
 }
 

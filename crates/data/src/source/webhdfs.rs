@@ -7,9 +7,9 @@ use serde_json::Value;
 
 use super::address::{Address, HdfsPath, PortOf};
 use super::s3::encoded;
-use super::tries::Failure;
-use super::web::{Change, Reply, Web};
-use super::{Opening, Source, Version};
+use super::tries::StoreFailure;
+use super::web::{HttpChange, Reply, Web};
+use super::{Opening, StoreFile, Version};
 use crate::error::{Error, Result};
 
 /// Where name nodes listen for HTTP: Hadoop 3, and Hadoop 2.
@@ -85,7 +85,7 @@ impl NameNode {
     }
 
     /// Asks where it answers; the first time, finds out where that is.
-    pub(super) fn get(&self, path: &str, op: &str) -> std::result::Result<Reply, Failure> {
+    pub(super) fn get(&self, path: &str, op: &str) -> std::result::Result<Reply, StoreFailure> {
         if let Some(&at) = self.found.get() {
             return self.web.get(&self.url(at, path, op), &[]);
         }
@@ -97,11 +97,11 @@ impl NameNode {
                     return Ok(reply);
                 }
                 Ok(_) => reasons.push(format!("{address} does not speak WebHDFS")),
-                Err(Failure::Passing(what)) => reasons.push(format!("{address}: {what}")),
+                Err(StoreFailure::Passing(what)) => reasons.push(format!("{address}: {what}")),
                 Err(other) => return Err(other),
             }
         }
-        Err(Failure::Passing(reasons.join("; ")))
+        Err(StoreFailure::Passing(reasons.join("; ")))
     }
 
     /// A request that changes something.
@@ -109,8 +109,8 @@ impl NameNode {
         &self,
         path: &str,
         op: &str,
-        change: Change<'_>,
-    ) -> std::result::Result<bool, Failure> {
+        change: HttpChange<'_>,
+    ) -> std::result::Result<bool, StoreFailure> {
         let at = self.answering()?;
         let reply = self.web.change(&self.url(at, path, op), change)?;
         if reply.status != 200 {
@@ -121,42 +121,46 @@ impl NameNode {
     }
 
     /// Makes a file with these contents: the name node says which data node takes them.
-    pub(super) fn create(&self, path: &str, contents: &File) -> std::result::Result<(), Failure> {
+    pub(super) fn create(
+        &self,
+        path: &str,
+        contents: &File,
+    ) -> std::result::Result<(), StoreFailure> {
         let at = self.answering()?;
         let url = self.url(at, path, "CREATE&overwrite=true");
-        let reply = self.web.change(&url, Change::Put)?;
+        let reply = self.web.change(&url, HttpChange::Put)?;
         let Some(place) = reply.header("location").filter(|_| reply.status == 307) else {
             return Err(reply.refusal());
         };
         let place = place.to_string();
-        let reply = self.web.change(&place, Change::PutFile(contents))?;
+        let reply = self.web.change(&place, HttpChange::PutFile(contents))?;
         if reply.status == 201 { Ok(()) } else { Err(reply.refusal()) }
     }
 
-    fn answering(&self) -> std::result::Result<usize, Failure> {
+    fn answering(&self) -> std::result::Result<usize, StoreFailure> {
         if self.found.get().is_none() {
             self.get("/", "GETFILESTATUS")?;
         }
         Ok(self.found.get().copied().unwrap_or(0))
     }
 
-    fn json(&self, path: &str, op: &str) -> std::result::Result<Value, Failure> {
+    fn json(&self, path: &str, op: &str) -> std::result::Result<Value, StoreFailure> {
         let reply = self.get(path, op)?;
         if reply.status != 200 {
             return Err(reply.refusal());
         }
-        let bad = |error| Failure::Lasting(format!("the name node sends no JSON: {error}"));
+        let bad = |error| StoreFailure::Lasting(format!("the name node sends no JSON: {error}"));
         serde_json::from_str(&reply.text()?).map_err(bad)
     }
 
-    pub(super) fn status(&self, path: &str) -> std::result::Result<FileStatus, Failure> {
+    pub(super) fn status(&self, path: &str) -> std::result::Result<FileStatus, StoreFailure> {
         FileStatus::read(&self.json(path, "GETFILESTATUS")?["FileStatus"])
     }
 
     /// What is in a folder, by name; of a file, the file.
-    pub(super) fn list(&self, path: &str) -> std::result::Result<Vec<FileStatus>, Failure> {
+    pub(super) fn list(&self, path: &str) -> std::result::Result<Vec<FileStatus>, StoreFailure> {
         let json = self.json(path, "LISTSTATUS")?;
-        let unknown = || Failure::Lasting("the name node sends no list of files".to_string());
+        let unknown = || StoreFailure::Lasting("the name node sends no list of files".to_string());
         let all = json["FileStatuses"]["FileStatus"].as_array().ok_or_else(unknown)?;
         let mut list: Vec<FileStatus> =
             all.iter().map(FileStatus::read).collect::<std::result::Result<_, _>>()?;
@@ -190,7 +194,7 @@ fn addresses(place: &HdfsPath<'_>) -> Vec<String> {
 }
 
 impl FileStatus {
-    fn read(json: &Value) -> std::result::Result<Self, Failure> {
+    fn read(json: &Value) -> std::result::Result<Self, StoreFailure> {
         let read = || {
             Some(Self {
                 name: json["pathSuffix"].as_str()?.to_string(),
@@ -199,7 +203,9 @@ impl FileStatus {
                 changed: json["modificationTime"].as_u64()?,
             })
         };
-        read().ok_or_else(|| Failure::Lasting("the name node does not say what the file is".into()))
+        read().ok_or_else(|| {
+            StoreFailure::Lasting("the name node does not say what the file is".into())
+        })
     }
 
     fn version(&self) -> Version {
@@ -220,11 +226,11 @@ impl HdfsFile {
     }
 }
 
-impl Source for HdfsFile {
-    fn open(&self, from: u64, to: Option<u64>) -> std::result::Result<Opening, Failure> {
+impl StoreFile for HdfsFile {
+    fn open(&self, from: u64, to: Option<u64>) -> std::result::Result<Opening, StoreFailure> {
         let status = self.node.status(&self.path)?;
         if status.is_dir {
-            return Err(Failure::Lasting("it is a folder".to_string()));
+            return Err(StoreFailure::Lasting("it is a folder".to_string()));
         }
         let version = status.version();
         // Data nodes refuse to begin behind the end.

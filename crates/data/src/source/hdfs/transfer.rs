@@ -67,7 +67,8 @@ impl HdfsClient {
         let open = || File::open(local);
         open().map_err(|source| Error::ReadFile { file: name.clone(), source })?;
         self.ask(path, || {
-            let contents = open().map_err(|error| super::Failure::Lasting(error.to_string()))?;
+            let contents =
+                open().map_err(|error| super::StoreFailure::Lasting(error.to_string()))?;
             node.create(&self.path(&partial), &contents)
         })?;
         match self.rename(&partial, path, true)? {
