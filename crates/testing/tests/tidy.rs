@@ -159,10 +159,7 @@ fn only_one_module_opens_sockets() {
     let free = [
         "crates/ps/src/tcp/",
         "crates/predict/src/serve/",
-<<<<<<< /tmp/o
         "crates/watch/src/http/",
-=======
->>>>>>> /tmp/t
         "crates/testing/",
         "crates/data/tests/",
     ];
