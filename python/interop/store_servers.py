@@ -160,6 +160,13 @@ use = egg:swift#dlo
 """
 
 
+LOGS = """log4j.rootLogger=INFO,console
+log4j.appender.console=org.apache.log4j.ConsoleAppender
+log4j.appender.console.layout=org.apache.log4j.PatternLayout
+log4j.appender.console.layout.ConversionPattern=%d %p %c: %m%n
+"""
+
+
 class Hadoop(Processes):
     """One name node and one data node of Hadoop 2.7.3, on a Java that is newer than they are."""
 
@@ -193,6 +200,7 @@ class Hadoop(Processes):
             "dfs.datanode.hostname": "127.0.0.1",
         }
         self.settings("hdfs-site.xml", own)
+        self.write("conf/log4j.properties", LOGS)
         subprocess.run(
             self.java("namenode.NameNode", "-format", "-nonInteractive"),
             check=True, cwd=self.folder, capture_output=True, timeout=LIMIT,
