@@ -24,7 +24,7 @@ pub enum Unproved {
     },
     /// Something else of this package listens there.
     #[error("another kind of process listens there: is the address right?")]
-    Door,
+    Service,
     /// The first bytes are not ours.
     #[error("the first bytes are not ours (an HTTP client, another service?)")]
     NotOurs,

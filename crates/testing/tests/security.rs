@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use ps::access::proof::{Door, Unproved};
+use ps::access::proof::{Service, Unproved};
 use ps::frame::{self, Frame};
 use ps::message::{Grad, Hello, Ping, Pull, Push, Reply, Request, VarInfo};
 use ps::rendezvous::{Report, Side};
@@ -147,7 +147,7 @@ fn a_stranger_learns_and_changes_nothing() {
         Push::new(vec![Grad { var: VarId(0), value: Value::Tensor(Tensor::full([1], 1f32)) }]);
     let mut opening = b"PWHS".to_vec();
     opening.extend(ps::message::VERSION.to_le_bytes());
-    opening.extend((Door::Server as u32).to_le_bytes());
+    opening.extend((Service::Server as u32).to_le_bytes());
     opening.extend([5; 32]);
     let mut guessed = opening.clone();
     guessed.extend([0; 32]);
@@ -355,7 +355,7 @@ fn a_flood_of_silent_connections_costs_little_and_keeps_nobody_out() {
     let process = child.id().to_string();
     // Once it answers, all its threads are there.
     let first = TcpStream::connect((endpoint.host.as_str(), endpoint.port)).unwrap();
-    enter(&first, &Access::default(), Door::Server).unwrap();
+    enter(&first, &Access::default(), Service::Server).unwrap();
     let before = Use::of(&process);
     let connect = |_| TcpStream::connect((endpoint.host.as_str(), endpoint.port)).ok();
     let flood: Vec<TcpStream> = (0..4_300).filter_map(connect).collect();
@@ -489,13 +489,13 @@ fn who_knows_the_secret_and_says_nothing_more_costs_little() {
     let known: Vec<TcpStream> = (0..200)
         .map(|_| {
             let known = served.raw();
-            enter(&known, &ours(), Door::Server).unwrap();
+            enter(&known, &ours(), Service::Server).unwrap();
             known
         })
         .collect();
     // And one that claims more than a greeting may have.
     let mut claims = served.raw();
-    enter(&claims, &ours(), Door::Server).unwrap();
+    enter(&claims, &ours(), Service::Server).unwrap();
     let mut head = framed(Ping);
     head[8..12].copy_from_slice(&(1u32 << 29).to_le_bytes());
     claims.write_all(&head).unwrap();

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use ps::access::proof::Door;
+use ps::access::proof::Service;
 use ps::frame::{self, FRAME_BYTES_MAX, Frame};
 use ps::message::{
     Barrier, Complete, Grad, Hello, LookUp, Ping, Pull, Push, Reply, Request, VERSION, VarInfo,
@@ -56,7 +56,7 @@ impl Served {
     fn raw(&self) -> TcpStream {
         let stream = TcpStream::connect((self.endpoint.host.as_str(), self.endpoint.port)).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-        enter(&stream, &Access::default(), Door::Server).unwrap();
+        enter(&stream, &Access::default(), Service::Server).unwrap();
         stream
     }
 }

@@ -38,7 +38,7 @@ const WRONG_SECRET: u32 = 3;
 
 /// What is behind an end point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Door {
+pub enum Service {
     /// A parameter server.
     Server = 1,
     /// A trainer that exchanges with other trainers.
@@ -105,7 +105,7 @@ enum Side {
 #[derive(Debug)]
 struct Transcript {
     key: hmac::Key,
-    door: Door,
+    door: Service,
     transport: Transport,
     guest: Nonce,
     host: Nonce,
@@ -114,7 +114,7 @@ struct Transcript {
 }
 
 impl Transcript {
-    fn new(access: &Access, door: Door, transport: Transport) -> Self {
+    fn new(access: &Access, door: Service, transport: Transport) -> Self {
         let key = hmac::Key::new(hmac::HMAC_SHA256, access.key());
         Self { key, door, transport, guest: [0; 32], host: [0; 32], begun: Vec::new() }
     }
@@ -186,7 +186,12 @@ pub struct Guest {
 
 impl Guest {
     /// Begins; also what to send first.
-    pub fn new(access: &Access, door: Door, transport: Transport, nonce: Nonce) -> (Self, Vec<u8>) {
+    pub fn new(
+        access: &Access,
+        door: Service,
+        transport: Transport,
+        nonce: Nonce,
+    ) -> (Self, Vec<u8>) {
         let mut transcript = Transcript::new(access, door, transport);
         transcript.guest = nonce;
         (Self { transcript, is_answered: false }, opening(door as u32, &nonce))
@@ -232,7 +237,7 @@ impl Guest {
             return ProofStep::end(Err(Unproved::Version { ours: VERSION, theirs }));
         }
         if verdict != GOOD {
-            return ProofStep::end(Err(Unproved::Door));
+            return ProofStep::end(Err(Unproved::Service));
         }
         self.is_answered = true;
         self.transcript.host = nonce_of(message);
@@ -258,7 +263,7 @@ pub struct Host {
 
 impl Host {
     /// Waits for a guest.
-    pub fn new(access: &Access, door: Door, transport: Transport, nonce: Nonce) -> Self {
+    pub fn new(access: &Access, door: Service, transport: Transport, nonce: Nonce) -> Self {
         let mut transcript = Transcript::new(access, door, transport);
         transcript.host = nonce;
         Self { transcript, is_opened: false }
@@ -305,7 +310,7 @@ impl Host {
         }
         if door != self.transcript.door as u32 {
             let send = opening(OTHER_DOOR, &[0; 32]);
-            return ProofStep { send, end: Some(Err(Unproved::Door)) };
+            return ProofStep { send, end: Some(Err(Unproved::Service)) };
         }
         self.is_opened = true;
         self.transcript.guest = nonce_of(message);

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use super::{READ_TIMEOUT, Stream, is_timeout};
-use crate::access::proof::{Door, Guest, Host, Prove, Transport, Unproved};
+use crate::access::proof::{Guest, Host, Prove, Service, Transport, Unproved};
 use crate::access::{Access, random};
 use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
@@ -53,7 +53,7 @@ pub(super) struct Entering {
 }
 
 impl Entering {
-    pub(super) fn begin(stream: Stream, access: &Access, door: Door) -> io::Result<Self> {
+    pub(super) fn begin(stream: Stream, access: &Access, door: Service) -> io::Result<Self> {
         let nonce = random().map_err(io::Error::other)?;
         let (guest, opening) = Guest::new(access, door, stream.transport(), nonce);
         (&mut &stream).write_all(&opening)?;
@@ -84,7 +84,7 @@ impl Entering {
 
 /// Proves on a connection of one's own that this process knows the secret, and waits for the proof of
 /// the other side: for programs that speak to a process of a job by themselves.
-pub fn enter(stream: &TcpStream, access: &Access, door: Door) -> Result<()> {
+pub fn enter(stream: &TcpStream, access: &Access, door: Service) -> Result<()> {
     let before = stream.read_timeout().map_err(Error::Socket)?;
     stream.set_read_timeout(Some(READ_TIMEOUT)).map_err(Error::Socket)?;
     let (mut guest, opening) = Guest::new(access, door, Transport::Tcp, random()?);
@@ -111,13 +111,13 @@ pub fn enter(stream: &TcpStream, access: &Access, door: Door) -> Result<()> {
 #[derive(Debug)]
 pub(super) struct Proving {
     access: Access,
-    door: Door,
+    door: Service,
     /// None until something has come.
     host: Option<Host>,
 }
 
 impl Proving {
-    pub(super) fn new(access: &Access, door: Door) -> Self {
+    pub(super) fn new(access: &Access, door: Service) -> Self {
         Self { access: access.clone(), door, host: None }
     }
 
@@ -138,7 +138,7 @@ impl Proving {
 #[derive(Debug)]
 pub(super) struct Porch {
     access: Access,
-    door: Door,
+    door: Service,
     /// The oldest first.
     waiting: VecDeque<Visitor>,
 }
@@ -151,7 +151,7 @@ struct Visitor {
 }
 
 impl Porch {
-    pub(super) fn new(access: &Access, door: Door) -> Self {
+    pub(super) fn new(access: &Access, door: Service) -> Self {
         Self { access: access.clone(), door, waiting: VecDeque::new() }
     }
 

@@ -28,7 +28,7 @@ pub use rendezvous::{Rendezvous, find_others};
 pub use serve::{Listener, Stop};
 
 use crate::access::Access;
-use crate::access::proof::{Door, Transport};
+use crate::access::proof::{Service, Transport};
 use crate::counters::NETWORK;
 use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
@@ -125,7 +125,7 @@ impl Stream {
         timeout: Duration,
         way: Way,
         access: &Access,
-        door: Door,
+        door: Service,
     ) -> Result<Self> {
         check_access(access, endpoint)?;
         let stream = Self::connect(endpoint, timeout, way).map_err(Error::Socket)?;

@@ -1,6 +1,6 @@
 //! The first bytes of a connection: what strangers send before they have proved anything.
 
-use ps::access::proof::{Door, Guest, Host, Prove, Transport};
+use ps::access::proof::{Guest, Host, Prove, Service, Transport};
 use ps::{Access, Secret};
 
 use super::Target;
@@ -13,8 +13,8 @@ fn access() -> Access {
 
 fn sides() -> (Guest, Vec<u8>, Host) {
     let [of_guest, of_host] = NONCES;
-    let (guest, opening) = Guest::new(&access(), Door::Server, Transport::Tcp, of_guest);
-    (guest, opening, Host::new(&access(), Door::Server, Transport::Tcp, of_host))
+    let (guest, opening) = Guest::new(&access(), Service::Server, Transport::Tcp, of_guest);
+    (guest, opening, Host::new(&access(), Service::Server, Transport::Tcp, of_host))
 }
 
 /// Whether these bytes prove to be of somebody who knows the secret.

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::recover::{
     ByteReader, ByteWriter, EventKind, EventPrint, Repeat, Uses, digest, digest_tensor,
 };
-use crate::remote::{Cluster, Meeting, ScriptEvent, program_sum};
+use crate::remote::{Cluster, EventTrainers, ScriptEvent, program_sum};
 use crate::scope::Scope;
 
 /// Programs that are remembered; the oldest goes when there are more.
@@ -203,11 +203,11 @@ impl<F: Fetched> ScriptEvent for RunEvent<'_, F> {
         talks(self.asked.program, self.executor.cluster())
     }
 
-    fn meets(&self) -> Option<Meeting> {
+    fn meets(&self) -> Option<EventTrainers> {
         let program = self.asked.program;
         let mut ops = program.blocks().iter().flat_map(|block| &block.ops);
         let members = ops.find_map(|op| program::op::collective::members(op).ok().flatten())?;
-        Some(Meeting { members, sum: program_sum(program) })
+        Some(EventTrainers { members, sum: program_sum(program) })
     }
 
     fn print(&self) -> EventPrint {

@@ -4,7 +4,7 @@ use std::thread::{self, ThreadId};
 
 use tensor::EvenIfPoisoned;
 
-use super::{Cluster, Meeting, recovery_lines};
+use super::{Cluster, EventTrainers, recovery_lines};
 use crate::error::{Error, Result};
 use crate::recover::{Begun, EventPrint, Outcome, Repeat, Uses};
 
@@ -18,7 +18,7 @@ pub(crate) trait ScriptEvent {
     }
 
     /// The trainers that it meets, if it meets any.
-    fn meets(&self) -> Option<Meeting> {
+    fn meets(&self) -> Option<EventTrainers> {
         None
     }
 

@@ -38,7 +38,7 @@ use ps::{Access, Endpoint, SharedMemory, TrainerId, VarId};
 use tensor::{EvenIfPoisoned, Tensor, Value};
 
 pub use all_to_all::Peers;
-pub(crate) use collective::{Exchanging, Meeting, program_sum};
+pub(crate) use collective::{EventTrainers, Exchanging, program_sum};
 pub use communicator::CommunicatorConfig;
 pub(crate) use events::ScriptEvent;
 pub(crate) use fetch::WholeFetch;
@@ -50,7 +50,7 @@ pub use recovery_lines::ENDS;
 pub(crate) use saving::{SavedPart, Saving};
 pub(crate) use session::Session;
 
-use collective::Met;
+use collective::KnownTrainers;
 use communicator::{Communicator, StepSender};
 use geo::Geo;
 use in_flight::Seen;
@@ -98,7 +98,7 @@ struct ClusterInner {
     recovery: Recovery,
     moves: Moves,
     /// The trainers that this one exchanges with, where there are no servers.
-    trainers: Mutex<Met>,
+    trainers: Mutex<KnownTrainers>,
 }
 
 struct ClusterState {

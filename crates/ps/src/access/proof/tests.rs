@@ -16,17 +16,17 @@ struct Begun {
     opening: Vec<u8>,
 }
 
-fn begun(access: &Access, door: Door, transport: Transport) -> Begun {
+fn begun(access: &Access, door: Service, transport: Transport) -> Begun {
     let (guest, opening) = Guest::new(access, door, transport, [7; 32]);
     Begun { guest, opening }
 }
 
 fn guest(secret: &str, transport: Transport) -> Begun {
-    begun(&access(secret), Door::Server, transport)
+    begun(&access(secret), Service::Server, transport)
 }
 
 fn host(secret: &str) -> Host {
-    Host::new(&access(secret), Door::Server, Transport::Tcp, [9; 32])
+    Host::new(&access(secret), Service::Server, Transport::Tcp, [9; 32])
 }
 
 /// Both ends, so many bytes at a time; how it ended for the guest and for the host.
@@ -60,8 +60,8 @@ fn who_knows_the_secret_comes_in_however_the_bytes_come() {
         assert_eq!(ends, [Some(Ok(())); 2], "{n_at_once} bytes at a time");
     }
     let open = Access::default();
-    let guest = begun(&open, Door::Trainer, Transport::Unix);
-    let host = Host::new(&open, Door::Trainer, Transport::Unix, [2; 32]);
+    let guest = begun(&open, Service::Trainer, Transport::Unix);
+    let host = Host::new(&open, Service::Trainer, Transport::Unix, [2; 32]);
     assert_eq!(meet(guest, host, 99), [Some(Ok(())); 2], "a job without a secret");
 }
 
@@ -69,9 +69,9 @@ fn who_knows_the_secret_comes_in_however_the_bytes_come() {
 fn another_secret_is_none() {
     let ends = meet(guest("the secret of another job", Transport::Tcp), host(OURS), 99);
     assert_eq!(ends, [Some(Err(Unproved::Secret)); 2]);
-    let none = begun(&Access::default(), Door::Server, Transport::Tcp);
+    let none = begun(&Access::default(), Service::Server, Transport::Tcp);
     assert_eq!(meet(none, host(OURS), 99), [Some(Err(Unproved::Secret)); 2]);
-    let open = Host::new(&Access::default(), Door::Server, Transport::Tcp, [9; 32]);
+    let open = Host::new(&Access::default(), Service::Server, Transport::Tcp, [9; 32]);
     assert_eq!(meet(guest(OURS, Transport::Tcp), open, 99), [Some(Err(Unproved::Secret)); 2]);
 }
 
@@ -92,7 +92,7 @@ fn what_was_heard_once_is_useless_afterwards() {
     let proof = first.take(&answer).send;
     assert_eq!(listening.take(&proof).end, Some(Ok(())));
     // The same bytes again: the host has another nonce.
-    let mut again = Host::new(&access(OURS), Door::Server, Transport::Tcp, [10; 32]);
+    let mut again = Host::new(&access(OURS), Service::Server, Transport::Tcp, [10; 32]);
     again.take(&opening);
     let step = again.take(&proof);
     assert_eq!(step.end, Some(Err(Unproved::Secret)));
@@ -111,7 +111,7 @@ fn a_guest_notices_a_host_that_does_not_know() {
 
 #[test]
 fn other_releases_are_told_and_told_apart() {
-    let mut other = opening(Door::Server as u32, &[0; 32]);
+    let mut other = opening(Service::Server as u32, &[0; 32]);
     other[4] = VERSION as u8 + 1;
     let version = Unproved::Version { ours: VERSION, theirs: VERSION + 1 };
     let step = host(OURS).take(&other);
@@ -131,8 +131,8 @@ fn other_releases_are_told_and_told_apart() {
 
 #[test]
 fn another_door_is_another_door() {
-    let guest = begun(&access(OURS), Door::Rendezvous, Transport::Tcp);
-    assert_eq!(meet(guest, host(OURS), 99), [Some(Err(Unproved::Door)); 2]);
+    let guest = begun(&access(OURS), Service::Rendezvous, Transport::Tcp);
+    assert_eq!(meet(guest, host(OURS), 99), [Some(Err(Unproved::Service)); 2]);
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn something_else_is_noticed_at_its_first_bytes() {
 #[test]
 fn a_stranger_costs_some_tens_of_bytes() {
     let mut host = host(OURS);
-    for byte in &opening(Door::Server as u32, &[0; 32]) {
+    for byte in &opening(Service::Server as u32, &[0; 32]) {
         assert!(host.n_wanted() <= OPENING_BYTES);
         host.take(&[*byte]);
     }

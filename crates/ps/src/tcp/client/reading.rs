@@ -8,7 +8,7 @@ use std::time::Duration;
 use tensor::{EvenIfPoisoned, Pool};
 
 use super::{Client, NEAR_FAILURES, RETRY_MS};
-use crate::access::proof::{Door, Unproved};
+use crate::access::proof::{Service, Unproved};
 use crate::codec::Destination;
 use crate::frame::{self, FRAME_BYTES_MAX};
 use crate::message::{Lend, Reply};
@@ -149,7 +149,8 @@ impl Client {
         };
         let checked = check_access(&self.access, &self.endpoint).map_err(std::io::Error::other);
         let stream = checked.and_then(|()| Stream::connect(&self.endpoint, CONNECT, way));
-        let begun = stream.and_then(|stream| Entering::begin(stream, &self.access, Door::Server));
+        let begun =
+            stream.and_then(|stream| Entering::begin(stream, &self.access, Service::Server));
         let mut state = self.state();
         state.is_proving = begun.is_ok();
         match begun {
@@ -251,6 +252,6 @@ fn refusal(why: Unproved) -> Option<Refusal> {
     match why {
         Unproved::Secret | Unproved::Impostor => Some(Refusal::Secret),
         Unproved::Version { ours, theirs } => Some(Refusal::Version { ours: theirs, theirs: ours }),
-        Unproved::Door | Unproved::NotOurs => None,
+        Unproved::Service | Unproved::NotOurs => None,
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::{Membership, MeshSettings};
 use crate::access::Access;
-use crate::access::proof::{Door, Unproved};
+use crate::access::proof::{Service, Unproved};
 use crate::collective::{Failure, PeerHello, PeerMessage};
 use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
@@ -56,7 +56,7 @@ impl Listeners {
         if unix.is_none() {
             lines::name_taken(endpoint).say_once();
         }
-        Ok(Self { tcp, unix, porch: Porch::new(access, Door::Trainer), proved: Vec::new() })
+        Ok(Self { tcp, unix, porch: Porch::new(access, Service::Trainer), proved: Vec::new() })
     }
 
     /// One of us who has come. Strangers are not waited for.
@@ -229,7 +229,8 @@ impl<'a> Joining<'a> {
     fn visit(&mut self, rank: u32) -> Result<()> {
         let endpoint = &self.membership.endpoints[rank as usize];
         let access = &self.settings.access;
-        let stream = match Stream::enter(endpoint, CONNECT_TIME, Way::Any, access, Door::Trainer) {
+        let stream = match Stream::enter(endpoint, CONNECT_TIME, Way::Any, access, Service::Trainer)
+        {
             Ok(stream) => stream,
             Err(error) if is_final(&error) => return Err(error),
             Err(_) => return Ok(()),
@@ -354,7 +355,7 @@ fn is_final(error: &Error) -> bool {
 
 /// Connects only to say one thing.
 fn call(endpoint: &Endpoint, access: &Access, message: &PeerMessage) {
-    if let Ok(stream) = Stream::enter(endpoint, CONNECT_TIME, Way::Any, access, Door::Trainer) {
+    if let Ok(stream) = Stream::enter(endpoint, CONNECT_TIME, Way::Any, access, Service::Trainer) {
         let _ = say(&stream, message);
     }
 }

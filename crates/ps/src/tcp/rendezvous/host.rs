@@ -14,7 +14,7 @@ use tensor::EvenIfPoisoned;
 
 use super::Lines;
 use crate::access::Access;
-use crate::access::proof::Door;
+use crate::access::proof::Service;
 use crate::ids::ConnId;
 use crate::rendezvous::{Gathering, RendezvousReply, Report, ReportOutcome};
 use crate::tcp::entrance::Porch;
@@ -49,7 +49,7 @@ pub(super) fn start(listener: TcpListener, access: &Access) {
             told.lock().even_if_poisoned().tell_waiting();
         }
     });
-    let porch = Porch::new(access, Door::Rendezvous);
+    let porch = Porch::new(access, Service::Rendezvous);
     thread::spawn(move || welcome(&listener, porch, &shared));
 }
 

@@ -15,7 +15,7 @@ use super::{
     Patient, Stream, StreamInput, Way, addresses, check_access, is_of_this_machine, is_timeout,
 };
 use crate::access::Access;
-use crate::access::proof::{Door, Unproved};
+use crate::access::proof::{Service, Unproved};
 use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
 use crate::rendezvous::{LINE_BYTES_MAX, Place, RendezvousReply, Report, Side};
@@ -101,7 +101,7 @@ impl Guest {
         let (master, access) = (self.meeting.master.clone(), &self.meeting.access.clone());
         let mut tries = 0;
         loop {
-            match Stream::enter(&master, CONNECT, Way::Tcp, access, Door::Rendezvous) {
+            match Stream::enter(&master, CONNECT, Way::Tcp, access, Service::Rendezvous) {
                 Ok(stream) => {
                     let stream = Arc::new(stream);
                     let report = completed(&self.meeting.report, &stream)?;

@@ -11,7 +11,7 @@ use super::conn::{Conn, Visitor};
 use super::input::FrameInput;
 use super::poller::{Poller, Ready, Token, WOKEN};
 use super::{CONNS_MAX, Driver, FIRST_CONN, Listener, TCP, UNIX, UNPROVED_MAX};
-use crate::access::proof::Door;
+use crate::access::proof::Service;
 use crate::error::{Error, Result};
 use crate::frame::FRAME_BYTES_MAX;
 use crate::ids::ConnId;
@@ -282,7 +282,7 @@ impl<S: Store + 'static> Driver<S> {
             return self.complain("a connection was turned away: there are too many");
         }
         let id = ConnId(self.n_conns.fetch_add(1, Ordering::Relaxed));
-        let proof = Proving::new(&self.listener.access, Door::Server);
+        let proof = Proving::new(&self.listener.access, Service::Server);
         self.make_room(id);
         let poller = self.idlest_poller();
         let memory = self.memory.shared().clone();

@@ -8,7 +8,7 @@ mod sum;
 mod trainers;
 
 pub(super) use joined::Joined;
-pub(crate) use recovery::Meeting;
+pub(crate) use recovery::EventTrainers;
 pub(crate) use session::Exchanging;
 pub(crate) use sum::program_sum;
-pub(super) use trainers::Met;
+pub(super) use trainers::KnownTrainers;

@@ -21,7 +21,7 @@ const GROWTH_MAX: u64 = 8;
 
 /// The trainers that an event meets, and the sum of its program.
 #[derive(Clone, Debug)]
-pub(crate) struct Meeting {
+pub(crate) struct EventTrainers {
     pub(crate) members: TrainerGroup,
     pub(crate) sum: Option<u64>,
 }
@@ -30,7 +30,7 @@ pub(crate) struct Meeting {
 #[derive(Debug)]
 pub(in crate::remote) struct Keeping {
     every: Duration,
-    meeting: Option<Meeting>,
+    meeting: Option<EventTrainers>,
     /// Oldest first. All trainers have the last one or the one before it.
     cuts: Vec<KeptCut>,
     /// The exchange before which there is a cut.
@@ -101,7 +101,7 @@ impl Cluster {
     }
 
     /// The first meeting of this process: is the job new, or was this trainer started again?
-    pub(in crate::remote) fn meet(&self, meeting: Meeting) -> Result<()> {
+    pub(in crate::remote) fn meet(&self, meeting: EventTrainers) -> Result<()> {
         if meeting.members.endpoints.len() < 2 {
             self.0.trainers.lock().even_if_poisoned().keeping = None;
             return Ok(());
@@ -117,7 +117,7 @@ impl Cluster {
     /// Meets all trainers, finds out where they go on, and gets what was kept.
     pub(in crate::remote) fn arrive_among(&self) -> Result<()> {
         let meeting = self.with_keeping(|keeping| keeping.meeting.clone())?;
-        let Meeting { members, sum } = meeting.ok_or(Error::NoTrainers)?;
+        let EventTrainers { members, sum } = meeting.ok_or(Error::NoTrainers)?;
         let mut settings = self.mesh_settings();
         settings.patience = Self::patience_of_recovery(settings.patience);
         let joined = Joined::new(&members, sum, settings)?;

@@ -14,7 +14,7 @@ use crate::remote::Cluster;
 
 /// The trainers that were met, and what they keep of each other.
 #[derive(Debug, Default)]
-pub(in crate::remote) struct Met {
+pub(in crate::remote) struct KnownTrainers {
     pub(super) joined: Option<Joined>,
     pub(super) keeping: Option<Keeping>,
 }
