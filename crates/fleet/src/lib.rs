@@ -9,6 +9,7 @@ pub mod engine;
 pub mod env;
 mod error;
 pub mod flags;
+mod given;
 pub mod launch;
 pub mod lifecycle;
 pub mod lines;

@@ -555,7 +555,7 @@ fn processes_share_a_secret_that_nobody_sees() {
     let mut job = Job::new(
         "echo $PADDLEWHEEL_SECRET > secret.$$; tr '\\0' ' ' < /proc/$$/cmdline; echo done",
     );
-    assert_eq!(job.run("--worker_num 2 --server_num 1"), 0, "{}", job.said());
+    assert_eq!(job.run("launch_ps --worker_num 2 --server_num 1"), 0, "{}", job.said());
     let entries = fs::read_dir(job.cluster.folder()).unwrap().map(|entry| entry.unwrap());
     let notes = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("secret."));
     let secrets: Vec<String> =
@@ -572,17 +572,18 @@ fn processes_share_a_secret_that_nobody_sees() {
 
 #[test]
 fn a_job_on_several_machines_needs_a_secret() {
-    let wide = "--cluster_node_ips 127.0.0.1,192.0.2.2 --node_ip 127.0.0.1 --start_port 6190";
+    let wide =
+        "launch_ps --cluster_node_ips 127.0.0.1,192.0.2.2 --node_ip 127.0.0.1 --start_port 6190";
     let mut job = Job::new("true");
     assert_eq!(job.run(wide), 1);
     let said = job.said();
     assert!(said.contains("--secret_file") && said.contains("--insecure"), "{said}");
-    let missing = format!("--secret_file /no/such/file {wide}");
+    let missing = format!("{wide} --secret_file /no/such/file");
     let mut job = Job::new("true");
     assert_eq!(job.run(&missing), 1);
     assert!(job.said().contains("/no/such/file"), "{}", job.said());
     let mut job = Job::new("echo short > secret; true");
     fs::write(job.cluster.folder().join("secret"), "short").unwrap();
-    assert_eq!(job.run("--secret_file secret"), 1);
+    assert_eq!(job.run("launch_ps --secret_file secret"), 1);
     assert!(job.said().contains("at least 16"), "{}", job.said());
 }

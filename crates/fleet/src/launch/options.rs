@@ -4,9 +4,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ps::Endpoint;
-use tensor::DidYouMean;
 
 use crate::error::{Error, Result, Usage};
+use crate::given::{ABOVE_ZERO, FROM_ZERO, Given, WEB};
+
+pub use crate::given::ScriptCommand;
 
 /// What `launch_ps --help` says.
 pub const PS_USAGE: &str = "\
@@ -76,25 +78,8 @@ usage: scale DIR --servers N [--wait_secs S]
   --servers N    how many servers it should have from now on
   --wait_secs S  how long to wait for that (900)";
 
-/// Has an address or none.
-const WEB: &str = "--web";
-
 /// How long a job may take to change its size.
 const SCALE_PATIENCE: Duration = Duration::from_secs(900);
-
-/// A rule for times.
-pub(crate) const FROM_ZERO: &str = "a number of seconds, 0 or more";
-/// Another rule for times.
-pub(crate) const ABOVE_ZERO: &str = "a number of seconds above 0";
-
-/// What to start, and with which arguments.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ScriptCommand {
-    /// The script or executable.
-    pub path: PathBuf,
-    /// Its arguments.
-    pub arguments: Vec<String>,
-}
 
 /// What `launch_ps` was asked for. None: not asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -349,112 +334,12 @@ pub fn watch(arguments: &[String]) -> Result<Option<WatchedProcesses>> {
     Ok(Some(WatchedProcesses { addresses, watch: given.watch(true)?, jsonl }))
 }
 
-/// Options as they were written, and the script behind them.
-pub(crate) struct Given {
-    values: Vec<(&'static str, String)>,
-    pub(crate) script: ScriptCommand,
-}
-
 impl Given {
-    pub(crate) fn read(
-        arguments: &[String],
-        names: &[&'static str],
-        switches: &[&'static str],
-    ) -> Result<Option<Self>> {
-        let (mut values, mut rest) = (Vec::new(), arguments.iter());
-        let path = loop {
-            let argument = rest.next().ok_or(Usage::NoScript)?;
-            if argument == "-h" || argument == "--help" {
-                return Ok(None);
-            }
-            if argument == "--" {
-                break rest.next().ok_or(Usage::NoScript)?;
-            }
-            if !argument.starts_with('-') {
-                break argument;
-            }
-            if let Some(switch) = switches.iter().find(|switch| *switch == argument) {
-                let next = rest.clone().next().filter(|_| *switch == WEB);
-                let address = next.filter(|next| next.parse::<Endpoint>().is_ok());
-                if address.is_some() {
-                    rest.next();
-                }
-                values.push((*switch, address.cloned().unwrap_or_default()));
-                continue;
-            }
-            if let Some(address) = argument.strip_prefix("--web=")
-                && switches.contains(&WEB)
-            {
-                values.push((WEB, address.to_string()));
-                continue;
-            }
-            let (name, value) = match argument.split_once('=') {
-                Some((name, value)) => (name, Some(value.to_string())),
-                None => (argument.as_str(), None),
-            };
-            let known = names.iter().find(|known| **known == name);
-            let known = known.ok_or_else(|| {
-                let near = DidYouMean::among(name, names.iter().chain(switches).copied());
-                Usage::UnknownOption { option: name.to_string(), near }
-            })?;
-            let value = value.or_else(|| rest.next().cloned());
-            values.push((known, value.ok_or_else(|| Usage::NoValue(name.to_string()))?));
-        };
-        let script = ScriptCommand { path: path.into(), arguments: rest.cloned().collect() };
-        Ok(Some(Self { values, script }))
-    }
-
-    /// What was given last; an empty value is none, as for Fluid's `--endpoints ""`.
-    pub(crate) fn value(&self, name: &str) -> Option<&str> {
-        let found = self.values.iter().rev().find(|(known, _)| *known == name);
-        let is_switch = ["--use_paddlecloud", "--insecure", WEB].contains(&name);
-        found.map(|(_, value)| value.as_str()).filter(|value| is_switch || !value.is_empty())
-    }
-
     fn safety(&self) -> SafetyOptions {
         SafetyOptions {
             secret_file: self.value("--secret_file").map(PathBuf::from),
             insecure: self.value("--insecure").is_some(),
             save_root: self.value("--save_root").map(str::to_string),
-        }
-    }
-
-    pub(crate) fn items(&self, name: &str) -> Vec<String> {
-        let items = self.value(name).unwrap_or("").split(',').map(str::trim);
-        items.filter(|item| !item.is_empty()).map(str::to_string).collect()
-    }
-
-    pub(crate) fn number(&self, name: &'static str) -> Result<Option<usize>> {
-        /// More processes than any machine runs is a slip of the finger.
-        const MAX: usize = 10_000;
-        let Some(value) = self.value(name) else { return Ok(None) };
-        let expected = "a number from 0 to 10000";
-        match value.parse() {
-            Ok(number) if number <= MAX => Ok(Some(number)),
-            _ => Err(Usage::BadValue { option: name, value: value.into(), expected }.into()),
-        }
-    }
-
-    /// A time; `expected` is one of the two rules for it.
-    pub(crate) fn seconds(
-        &self,
-        name: &'static str,
-        expected: &'static str,
-    ) -> Result<Option<Duration>> {
-        let Some(value) = self.value(name) else { return Ok(None) };
-        let seconds = value.parse().ok().and_then(|s| Duration::try_from_secs_f64(s).ok());
-        match seconds.filter(|time| expected == FROM_ZERO || !time.is_zero()) {
-            Some(seconds) => Ok(Some(seconds)),
-            None => Err(Usage::BadValue { option: name, value: value.into(), expected }.into()),
-        }
-    }
-
-    pub(crate) fn port(&self, name: &'static str) -> Result<Option<u16>> {
-        let Some(value) = self.value(name) else { return Ok(None) };
-        let expected = "a port from 1 to 65535";
-        match value.parse() {
-            Ok(port) if port > 0 => Ok(Some(port)),
-            _ => Err(Usage::BadValue { option: name, value: value.into(), expected }.into()),
         }
     }
 
@@ -478,153 +363,7 @@ impl Given {
         let host = self.value("--metrics_host").map(str::to_string);
         Ok(WatchOptions { is_on, host, web, tensorboard })
     }
-
-    fn is_true(&self, name: &'static str) -> Result<bool> {
-        match self.value(name).unwrap_or("True") {
-            "True" | "true" | "1" => Ok(true),
-            "False" | "false" | "0" => Ok(false),
-            other => {
-                let expected = "True or False";
-                Err(Usage::BadValue { option: name, value: other.into(), expected }.into())
-            }
-        }
-    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn words(text: &str) -> Vec<String> {
-        text.split_whitespace().map(str::to_string).collect()
-    }
-
-    #[test]
-    fn defaults_are_fluids() {
-        let options = ps(&words("train.py --is_cloud=1 --worker_num 9")).unwrap().unwrap();
-        assert_eq!((options.n_trainers, options.n_servers, options.start_port), (2, None, None));
-        assert_eq!(options.log_dir, PathBuf::from("logs"));
-        assert!(options.is_verbose && options.nodes.is_empty() && options.node.is_none());
-        assert_eq!(options.script.path, PathBuf::from("train.py"));
-        assert_eq!(options.script.arguments, ["--is_cloud=1", "--worker_num", "9"]);
-    }
-
-    #[test]
-    fn a_page_may_have_an_address() {
-        let web = |line: &str| ps(&words(line)).map(|options| options.unwrap().watch.web);
-        assert_eq!(web("train.py --web").unwrap(), None, "an option of the script");
-        assert_eq!(web("--web train.py").unwrap(), Some(String::new()));
-        for line in ["--web 0.0.0.0:80 train.py", "--web=0.0.0.0:80 train.py"] {
-            assert_eq!(web(line).unwrap(), Some("0.0.0.0:80".to_string()));
-        }
-        let error = web("--web=here train.py").unwrap_err();
-        assert!(matches!(error, Error::Usage(Usage::BadValue { option: "--web", .. })), "{error}");
-        let is_on = |line: &str| ps(&words(line)).unwrap().unwrap().watch.is_on;
-        assert!(is_on("train.py") && !is_on("--metrics False train.py"));
-        let is_on = |line: &str| collective(&words(line)).unwrap().unwrap().watch.is_on;
-        assert!(!is_on("train.py") && is_on("--web train.py") && is_on("--metrics 1 train.py"));
-    }
-
-    #[test]
-    fn processes_to_watch_are_named() {
-        let found =
-            watch(&words("--jsonl a.jsonl --web 127.0.0.1:1 a:7170 b:7170")).unwrap().unwrap();
-        assert_eq!(found.addresses, ["a:7170", "b:7170"]);
-        assert_eq!(found.watch.web.as_deref(), Some("127.0.0.1:1"));
-        let error = watch(&[]).unwrap_err();
-        assert!(matches!(error, Error::Usage(Usage::NoProcess)), "{error}");
-        assert!(watch(&words("train.py")).is_err());
-    }
-
-    #[test]
-    fn options_in_both_spellings() {
-        let line = "--worker_num=3 --server_num 1 --endpoints a:1,b:2 --start_port 7000 \
-                    --cluster_node_ips 10.0.0.1,10.0.0.2 --node_ip=10.0.0.2 --log_dir /tmp/l \
-                    --print_config False ./train";
-        let options = ps(&words(line)).unwrap().unwrap();
-        assert_eq!((options.n_trainers, options.n_servers), (3, Some(1)));
-        assert_eq!(options.start_port, Some(7000));
-        assert_eq!(options.endpoints[1].to_string(), "b:2");
-        assert_eq!(options.nodes, ["10.0.0.1", "10.0.0.2"]);
-        assert_eq!(options.node.as_deref(), Some("10.0.0.2"));
-        assert!(!options.is_verbose);
-        let all = "--nproc_per_node 2 --selected_gpus=0,1,2 --use_paddlecloud --log_level 20 x.py";
-        let options = collective(&words(all)).unwrap().unwrap();
-        assert_eq!((options.n_processes, options.gpus.len(), options.is_cloud), (2, 3, true));
-        let gpus = collective(&words("--selected_gpus 0,1 x.py")).unwrap().unwrap();
-        assert_eq!((gpus.n_processes, gpus.log_dir), (2, None));
-    }
-
-    #[test]
-    fn what_happens_when_a_process_dies() {
-        let none = ps(&words("x.py")).unwrap().unwrap().recovery;
-        assert_eq!(none, RecoveryOptions::default());
-        let line = "--snapshot_dir s --snapshot_secs 0.5 --resume=r --max_restarts 7 \
-                    --grace_secs 0 x.py";
-        let all = RecoveryOptions {
-            max_restarts: Some(7),
-            snapshot_dir: Some("s".into()),
-            snapshot_every: Some(Duration::from_millis(500)),
-            resume: Some("r".into()),
-            grace: Some(Duration::ZERO),
-        };
-        assert_eq!(ps(&words(line)).unwrap().unwrap().recovery, all);
-    }
-
-    #[test]
-    fn a_job_is_scaled_by_its_folder() {
-        let wanted =
-            ScaleOptions { folder: "snap".into(), n_servers: 3, patience: Duration::from_secs(7) };
-        for line in ["snap --servers 3 --wait_secs 7", "--servers=3 --wait_secs 7 snap"] {
-            assert_eq!(scale(&words(line)).unwrap().unwrap(), wanted, "{line}");
-        }
-        assert_eq!(scale(&words("-h")).unwrap(), None);
-        let refused = |line: &str| match scale(&words(line)) {
-            Err(Error::Usage(usage)) => usage,
-            other => panic!("{line}: {other:?}"),
-        };
-        assert_eq!(refused("--servers 3"), Usage::NoFolder);
-        assert_eq!(refused("snap"), Usage::NoValue("--servers".into()));
-        assert_eq!(refused("snap --servers 0"), Usage::Nobody("server"));
-        assert_eq!(refused("--servers 2 snap more"), Usage::Surplus("more".into()));
-    }
-
-    #[test]
-    fn help_is_no_job() {
-        assert_eq!(ps(&words("--help")).unwrap(), None);
-        assert_eq!(collective(&words("-h")).unwrap(), None);
-    }
-
-    #[test]
-    fn refusals_name_the_option() {
-        let check = |line: &str, expected: Usage| match ps(&words(line)) {
-            Err(Error::Usage(usage)) => assert_eq!(usage, expected),
-            other => panic!("{line}: {other:?}"),
-        };
-        check("", Usage::NoScript);
-        check("--worker_num 2", Usage::NoScript);
-        check("--worker_num", Usage::NoValue("--worker_num".into()));
-        let unknown = |option: &str, near: Option<&str>| {
-            let near = DidYouMean(near.map(str::to_string));
-            Usage::UnknownOption { option: option.into(), near }
-        };
-        check("--threads 2 x.py", unknown("--threads", None));
-        check("--woker_num 2 x.py", unknown("--woker_num", Some("--worker_num")));
-        let bad = |option, value: &str, expected| Usage::BadValue {
-            option,
-            value: value.into(),
-            expected,
-        };
-        let number = "a number from 0 to 10000";
-        check("--worker_num two x.py", bad("--worker_num", "two", number));
-        check("--server_num 99999 x.py", bad("--server_num", "99999", number));
-        check("--start_port 0 x.py", bad("--start_port", "0", "a port from 1 to 65535"));
-        check("--print_config maybe x.py", bad("--print_config", "maybe", "True or False"));
-        check("--max_restarts -1 x.py", bad("--max_restarts", "-1", number));
-        check("--snapshot_secs -1 x.py", bad("--snapshot_secs", "-1", ABOVE_ZERO));
-        check("--snapshot_secs 0 x.py", bad("--snapshot_secs", "0", ABOVE_ZERO));
-        check("--grace_secs nan x.py", bad("--grace_secs", "nan", FROM_ZERO));
-        check("--max_restart 1 x.py", unknown("--max_restart", Some("--max_restarts")));
-        assert!(matches!(ps(&words("--endpoints a x.py")), Err(Error::Endpoint(_))));
-    }
-}
+mod tests;

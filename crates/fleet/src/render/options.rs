@@ -7,7 +7,7 @@ use tensor::DidYouMean;
 
 use crate::env;
 use crate::error::{Result, Usage};
-use crate::launch::options::{ABOVE_ZERO, FROM_ZERO, Given, ScriptCommand};
+use crate::given::{ABOVE_ZERO, FROM_ZERO, Given, ScriptCommand};
 
 /// What `render --help` says.
 pub const USAGE: &str = "\

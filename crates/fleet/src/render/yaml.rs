@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::options::RenderOptions;
-use crate::launch::options::ScriptCommand;
+use crate::given::ScriptCommand;
 
 /// Text between quotation marks.
 pub(super) fn quoted(text: &str) -> String {

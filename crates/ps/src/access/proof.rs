@@ -96,9 +96,9 @@ impl ProofStep {
 
 /// Which of the two sides proves.
 #[derive(Clone, Copy)]
-enum Side {
-    Guest,
-    Host,
+enum ProofSide {
+    Connecting,
+    Accepting,
 }
 
 /// What a side knows of a connection.
@@ -120,10 +120,10 @@ impl Transcript {
     }
 
     /// Everything that a proof of this side covers; each part has a fixed length.
-    fn covered(&self, side: Side) -> Vec<u8> {
+    fn covered(&self, side: ProofSide) -> Vec<u8> {
         let label: &[u8; 26] = match side {
-            Side::Guest => b"paddlewheel proof of guest",
-            Side::Host => b"paddlewheel proof of host ",
+            ProofSide::Connecting => b"paddlewheel proof of guest",
+            ProofSide::Accepting => b"paddlewheel proof of host ",
         };
         let mut bytes = label.to_vec();
         bytes.extend_from_slice(&VERSION.to_le_bytes());
@@ -134,12 +134,12 @@ impl Transcript {
         bytes
     }
 
-    fn proof(&self, side: Side) -> Vec<u8> {
+    fn proof(&self, side: ProofSide) -> Vec<u8> {
         hmac::sign(&self.key, &self.covered(side)).as_ref().to_vec()
     }
 
     /// Whether this is the proof of a side; compared in constant time.
-    fn is_proof(&self, side: Side, proof: &[u8]) -> bool {
+    fn is_proof(&self, side: ProofSide, proof: &[u8]) -> bool {
         hmac::verify(&self.key, &self.covered(side), proof).is_ok()
     }
 
@@ -178,13 +178,13 @@ pub trait Prove {
 
 /// The side that connects.
 #[derive(Debug)]
-pub struct Guest {
+pub struct Connecting {
     transcript: Transcript,
     /// Whether the host has answered the opening.
     is_answered: bool,
 }
 
-impl Guest {
+impl Connecting {
     /// Begins; also what to send first.
     pub fn new(
         access: &Access,
@@ -198,7 +198,7 @@ impl Guest {
     }
 }
 
-impl Prove for Guest {
+impl Prove for Connecting {
     fn n_wanted(&self) -> usize {
         let n = if self.is_answered { VERDICT_BYTES } else { OPENING_BYTES };
         n - self.transcript.begun.len()
@@ -215,7 +215,7 @@ impl Prove for Guest {
     }
 }
 
-impl Guest {
+impl Connecting {
     /// Whoever speaks something else need not end what it says.
     fn beginning(&self) -> ProofStep {
         let begun = &self.transcript.begun;
@@ -241,27 +241,27 @@ impl Guest {
         }
         self.is_answered = true;
         self.transcript.host = nonce_of(message);
-        ProofStep::send(self.transcript.proof(Side::Guest))
+        ProofStep::send(self.transcript.proof(ProofSide::Connecting))
     }
 
     fn verdict(&mut self, message: &[u8]) -> ProofStep {
         if u32_at(message, 0) != GOOD {
             return ProofStep::end(Err(Unproved::Secret));
         }
-        let is_proof = self.transcript.is_proof(Side::Host, &message[4..]);
+        let is_proof = self.transcript.is_proof(ProofSide::Accepting, &message[4..]);
         ProofStep::end(if is_proof { Ok(()) } else { Err(Unproved::Impostor) })
     }
 }
 
 /// The side that listens.
 #[derive(Debug)]
-pub struct Host {
+pub struct Accepting {
     transcript: Transcript,
     /// Whether the guest has said its opening.
     is_opened: bool,
 }
 
-impl Host {
+impl Accepting {
     /// Waits for a guest.
     pub fn new(access: &Access, door: Service, transport: Transport, nonce: Nonce) -> Self {
         let mut transcript = Transcript::new(access, door, transport);
@@ -270,7 +270,7 @@ impl Host {
     }
 }
 
-impl Prove for Host {
+impl Prove for Accepting {
     fn n_wanted(&self) -> usize {
         let n = if self.is_opened { PROOF_BYTES } else { OPENING_BYTES };
         n - self.transcript.begun.len()
@@ -290,7 +290,7 @@ impl Prove for Host {
     }
 }
 
-impl Host {
+impl Accepting {
     fn opened(&mut self, message: &[u8]) -> ProofStep {
         if message.starts_with(FRAME_MAGIC) {
             let theirs = u32_at(message, crate::frame::HEAD_BYTES);
@@ -318,9 +318,9 @@ impl Host {
     }
 
     fn proved(&mut self, message: &[u8]) -> ProofStep {
-        let is_proof = self.transcript.is_proof(Side::Guest, message);
+        let is_proof = self.transcript.is_proof(ProofSide::Connecting, message);
         let (verdict, proof) = match is_proof {
-            true => (GOOD, self.transcript.proof(Side::Host)),
+            true => (GOOD, self.transcript.proof(ProofSide::Accepting)),
             false => (WRONG_SECRET, vec![0; PROOF_BYTES]),
         };
         let mut send = verdict.to_le_bytes().to_vec();

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use super::{READ_TIMEOUT, Stream, is_timeout};
-use crate::access::proof::{Guest, Host, Prove, Service, Transport, Unproved};
+use crate::access::proof::{Accepting, Connecting, Prove, Service, Transport, Unproved};
 use crate::access::{Access, random};
 use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
@@ -48,14 +48,14 @@ pub(super) fn advance(
 #[derive(Debug)]
 pub(super) struct Entering {
     pub(super) stream: Stream,
-    guest: Guest,
+    guest: Connecting,
     until: Instant,
 }
 
 impl Entering {
     pub(super) fn begin(stream: Stream, access: &Access, door: Service) -> io::Result<Self> {
         let nonce = random().map_err(io::Error::other)?;
-        let (guest, opening) = Guest::new(access, door, stream.transport(), nonce);
+        let (guest, opening) = Connecting::new(access, door, stream.transport(), nonce);
         (&mut &stream).write_all(&opening)?;
         Ok(Self { stream, guest, until: Instant::now() + PROOF_TIME })
     }
@@ -87,7 +87,7 @@ impl Entering {
 pub fn enter(stream: &TcpStream, access: &Access, door: Service) -> Result<()> {
     let before = stream.read_timeout().map_err(Error::Socket)?;
     stream.set_read_timeout(Some(READ_TIMEOUT)).map_err(Error::Socket)?;
-    let (mut guest, opening) = Guest::new(access, door, Transport::Tcp, random()?);
+    let (mut guest, opening) = Connecting::new(access, door, Transport::Tcp, random()?);
     (&mut &*stream).write_all(&opening).map_err(Error::Socket)?;
     let until = Instant::now() + PROOF_TIME;
     loop {
@@ -113,7 +113,7 @@ pub(super) struct Proving {
     access: Access,
     door: Service,
     /// None until something has come.
-    host: Option<Host>,
+    host: Option<Accepting>,
 }
 
 impl Proving {
@@ -127,7 +127,7 @@ impl Proving {
             Some(host) => host,
             none => {
                 let nonce = random().map_err(io::Error::other)?;
-                none.insert(Host::new(&self.access, self.door, stream.transport(), nonce))
+                none.insert(Accepting::new(&self.access, self.door, stream.transport(), nonce))
             }
         };
         advance(&mut &*stream, host)

@@ -1,6 +1,6 @@
 //! The first bytes of a connection: what strangers send before they have proved anything.
 
-use ps::access::proof::{Guest, Host, Prove, Service, Transport};
+use ps::access::proof::{Accepting, Connecting, Prove, Service, Transport};
 use ps::{Access, Secret};
 
 use super::Target;
@@ -11,10 +11,10 @@ fn access() -> Access {
     Access::with(Secret::new("the secret of this job").expect("long enough"))
 }
 
-fn sides() -> (Guest, Vec<u8>, Host) {
+fn sides() -> (Connecting, Vec<u8>, Accepting) {
     let [of_guest, of_host] = NONCES;
-    let (guest, opening) = Guest::new(&access(), Service::Server, Transport::Tcp, of_guest);
-    (guest, opening, Host::new(&access(), Service::Server, Transport::Tcp, of_host))
+    let (guest, opening) = Connecting::new(&access(), Service::Server, Transport::Tcp, of_guest);
+    (guest, opening, Accepting::new(&access(), Service::Server, Transport::Tcp, of_host))
 }
 
 /// Whether these bytes prove to be of somebody who knows the secret.

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use super::{OnCommand, Target};
 use crate::error::{Error, Result};
+use crate::given::Given;
 use crate::launch::logs::Logs;
-use crate::launch::options::Given;
 use crate::launch::plan::Host;
 use crate::launch::snapshots::{FolderRequest, Identity, Snapshots, folder_of};
 use crate::render::{self, RenderOptions};

@@ -36,7 +36,8 @@ pub(super) fn launch(
     options.log_dir = logs.folder.clone();
     let n_servers = options.n_servers.unwrap_or(2);
     let module = module(host)?;
-    let place = Place { host, module: &module, n_servers, n_trainers: options.n_trainers, cpus };
+    let place =
+        PlaceRequest { host, module: &module, n_servers, n_trainers: options.n_trainers, cpus };
     let placed = place.reserve()?;
     let list: Vec<_> = placed.servers.iter().map(Endpoint::to_string).collect();
     console.say(&format!("Ray has room for the job; its servers will be {}", list.join(",")));
@@ -85,7 +86,7 @@ fn module(host: &Host) -> Result<PathBuf> {
 }
 
 /// Room for the job that is asked of the cluster.
-struct Place<'a> {
+struct PlaceRequest<'a> {
     host: &'a Host,
     module: &'a PathBuf,
     n_servers: usize,
@@ -108,7 +109,7 @@ impl Drop for Placed {
     }
 }
 
-impl Place<'_> {
+impl PlaceRequest<'_> {
     fn reserve(&self) -> Result<Placed> {
         let (program, name) =
             (self.host.python.clone(), format!("paddlewheel-{}", std::process::id()));

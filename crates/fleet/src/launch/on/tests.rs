@@ -28,7 +28,7 @@ fn an_engine_is_named_before_the_script() {
         other => panic!("{line}: {other:?}"),
     };
     assert!(
-        refused("--on slurn x.py").contains("did you mean `slurm`"),
+        refused("--on slurn x.py").contains("Did you mean `slurm`"),
         "{}",
         refused("--on slurn x.py")
     );

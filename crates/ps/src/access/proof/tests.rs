@@ -12,12 +12,12 @@ const OURS: &str = "the secret of this job";
 
 /// A guest, and what it says first.
 struct Begun {
-    guest: Guest,
+    guest: Connecting,
     opening: Vec<u8>,
 }
 
 fn begun(access: &Access, door: Service, transport: Transport) -> Begun {
-    let (guest, opening) = Guest::new(access, door, transport, [7; 32]);
+    let (guest, opening) = Connecting::new(access, door, transport, [7; 32]);
     Begun { guest, opening }
 }
 
@@ -25,12 +25,12 @@ fn guest(secret: &str, transport: Transport) -> Begun {
     begun(&access(secret), Service::Server, transport)
 }
 
-fn host(secret: &str) -> Host {
-    Host::new(&access(secret), Service::Server, Transport::Tcp, [9; 32])
+fn host(secret: &str) -> Accepting {
+    Accepting::new(&access(secret), Service::Server, Transport::Tcp, [9; 32])
 }
 
 /// Both ends, so many bytes at a time; how it ended for the guest and for the host.
-fn meet(begun: Begun, mut host: Host, n_at_once: usize) -> [Option<Result<(), Unproved>>; 2] {
+fn meet(begun: Begun, mut host: Accepting, n_at_once: usize) -> [Option<Result<(), Unproved>>; 2] {
     let Begun { mut guest, opening } = begun;
     let (mut to_host, mut to_guest) = (opening, Vec::new());
     let mut ends = [None, None];
@@ -61,7 +61,7 @@ fn who_knows_the_secret_comes_in_however_the_bytes_come() {
     }
     let open = Access::default();
     let guest = begun(&open, Service::Trainer, Transport::Unix);
-    let host = Host::new(&open, Service::Trainer, Transport::Unix, [2; 32]);
+    let host = Accepting::new(&open, Service::Trainer, Transport::Unix, [2; 32]);
     assert_eq!(meet(guest, host, 99), [Some(Ok(())); 2], "a job without a secret");
 }
 
@@ -71,7 +71,7 @@ fn another_secret_is_none() {
     assert_eq!(ends, [Some(Err(Unproved::Secret)); 2]);
     let none = begun(&Access::default(), Service::Server, Transport::Tcp);
     assert_eq!(meet(none, host(OURS), 99), [Some(Err(Unproved::Secret)); 2]);
-    let open = Host::new(&Access::default(), Service::Server, Transport::Tcp, [9; 32]);
+    let open = Accepting::new(&Access::default(), Service::Server, Transport::Tcp, [9; 32]);
     assert_eq!(meet(guest(OURS, Transport::Tcp), open, 99), [Some(Err(Unproved::Secret)); 2]);
 }
 
@@ -92,7 +92,7 @@ fn what_was_heard_once_is_useless_afterwards() {
     let proof = first.take(&answer).send;
     assert_eq!(listening.take(&proof).end, Some(Ok(())));
     // The same bytes again: the host has another nonce.
-    let mut again = Host::new(&access(OURS), Service::Server, Transport::Tcp, [10; 32]);
+    let mut again = Accepting::new(&access(OURS), Service::Server, Transport::Tcp, [10; 32]);
     again.take(&opening);
     let step = again.take(&proof);
     assert_eq!(step.end, Some(Err(Unproved::Secret)));
