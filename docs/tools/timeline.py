@@ -59,6 +59,8 @@ KINDS = {
 }
 DRAWN = ("look-up", "rows", "push", "barrier", "pull", "parameters")
 HEAD = struct.Struct("<4sHHIIQ")
+#: Bytes before the first frame: the proof of a trainer, and that of a server.
+PROOF_BYTES = (76, 80)
 
 
 # ------------------------------------------------------------------ a process of the job
@@ -131,11 +133,12 @@ class Relay:
             for end in (near, far):
                 end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             trainer, server = self._names
-            for pair in ((near, far, trainer, server), (far, near, server, trainer)):
-                threading.Thread(target=self._pass_on, args=pair, daemon=True).start()
+            ways = ((near, far, trainer, server), (far, near, server, trainer))
+            for way, n_proof in zip(ways, PROOF_BYTES):
+                threading.Thread(target=self._pass_on, args=(*way, n_proof), daemon=True).start()
 
-    def _pass_on(self, source, sink, sender, receiver):
-        held, skip = b"", 0
+    def _pass_on(self, source, sink, sender, receiver, skip):
+        held = b""
         try:
             while data := source.recv(1 << 20):
                 now = time.monotonic()

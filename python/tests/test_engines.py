@@ -119,7 +119,7 @@ def test_one_that_never_comes_is_named_to_all(cluster):
 
 
 def test_nobody_at_the_address(cluster):
-    away = {"PADDLE_MASTER": "192.0.2.77:1", "FLAGS_wait_server_ready_timeout": "1"}
+    away = {"PADDLE_MASTER": "192.0.2.77:1", "FLAGS_wait_server_ready_timeout": "1", "PADDLEWHEEL_INSECURE": "1"}
     own = {**meeting(1), **away, "TRAINING_ROLE": "TRAINER"}
     cluster.start("trainer", SCRIPT, "sync", **own)
     log = cluster.expect("trainer", 1)

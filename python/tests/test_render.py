@@ -71,6 +71,7 @@ def listed(lines, depth):
 
 
 def documents(text):
+    text = re.sub(r"^#.*\n", "", text, flags=re.M)
     parts = [part.strip("\n").splitlines() for part in re.split(r"^---$", text, flags=re.M)]
     return [tree([(len(line) - len(line.lstrip()), line.strip()) for line in part]) for part in parts]
 

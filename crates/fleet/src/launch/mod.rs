@@ -94,6 +94,7 @@ fn run_ps(
         snapshots.into_iter().try_for_each(|snapshots| snapshots.finish())?;
         return Ok(0);
     }
+    supervisor::check(&job.script.path)?;
     let watched = JobWatch::start(&mut job, &options.watch, Some(&options.log_dir), console);
     let ended = supervisor::run(&job, watched.as_ref(), host, console)?;
     if let Some(snapshots) = snapshots.filter(|_| ended.is_done) {
@@ -136,6 +137,7 @@ pub fn launch(arguments: &[String], host: &Host, console: &mut Console) -> i32 {
             job.shared = secret::prepare(&job, &safety, &crate::env::process)?;
             job.lines.extend(logs.as_ref().and_then(|logs| logs.line.clone()));
             let folder = logs.as_ref().map(|logs| logs.folder.as_path());
+            supervisor::check(&job.script.path)?;
             let watched = JobWatch::start(&mut job, &watch, folder, console);
             supervisor::run(&job, watched.as_ref(), host, console).map(|ended| ended.code)
         }

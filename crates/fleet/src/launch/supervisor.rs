@@ -46,7 +46,6 @@ pub(super) fn run(
     console: &mut Console,
 ) -> Result<Ended> {
     let signals = Signals::watch()?;
-    check(&job.script.path)?;
     for line in &job.lines {
         console.say(line);
     }
@@ -89,7 +88,8 @@ pub(super) fn run(
     Ok(Ended { code, is_done: matches!(end, End::Done | End::Over) })
 }
 
-fn check(script: &Path) -> Result<()> {
+/// An error if there is nothing to start.
+pub(super) fn check(script: &Path) -> Result<()> {
     let found = fs::metadata(script).map(|_| ());
     found.map_err(|source| Error::File { what: "find", path: script.to_path_buf(), source })
 }
