@@ -249,7 +249,8 @@ class Followed:
     def logs(self):
         """What all processes said."""
         texts = [self.said()]
-        for name in sorted(os.listdir(os.path.join(self.folder, "logs"))):
+        logs = os.path.join(self.folder, "logs")
+        for name in sorted(os.listdir(logs)) if os.path.isdir(logs) else []:
             path = os.path.join(self.folder, "logs", name)
             if os.path.isfile(path):
                 with open(path, errors="replace") as file:

@@ -15,15 +15,23 @@ import time
 
 #: Seconds between two looks at an actor that has nothing to say.
 PAUSE = 0.05
+#: Seconds within which a cluster answers.
+ANSWER = 10
 #: Variables that a process of the job needs, by the beginnings of their names.
 OURS = ("PADDLE", "FLAGS_", "TRAINING_ROLE", "POD_IP", "PYTHON", "GLOG_", "OMP_")
 
 
 def connect():
     """Joins the cluster of RAY_ADDRESS, or the one of this machine."""
+    import socket
+
     import ray
 
     address = os.environ.get("RAY_ADDRESS", "auto")
+    host, _, port = address.rpartition(":")
+    if host and port.isdigit():
+        # Ray itself would try for minutes.
+        socket.create_connection((host, int(port)), ANSWER).close()
     ray.init(address=address, namespace="paddlewheel", logging_level="ERROR", log_to_driver=False)
     return ray
 
@@ -42,7 +50,12 @@ def free_place(_):
 
 def place(name, n_servers, n_trainers, cpus, limit):
     """Reserves room for all processes."""
-    ray = connect()
+    try:
+        ray = connect()
+    except (ImportError, OSError) as error:
+        address = os.environ.get("RAY_ADDRESS", "auto")
+        print("the cluster of Ray at RAY_ADDRESS={} cannot be reached: {}".format(address, error))
+        return 1
     from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
     bundles = [{"CPU": cpus}] * (n_servers + n_trainers)
