@@ -346,6 +346,11 @@ impl<S: Store + 'static> Driver<S> {
         loop {
             if *over || stop.is_set() {
                 *over = true;
+                drop(over);
+                // What is said of this server afterwards is its last numbers.
+                if count::is_on() {
+                    self.publish(&mut published);
+                }
                 return self.server().end();
             }
             let waited = self.changed.wait_timeout(over, TICK);
