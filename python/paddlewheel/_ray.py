@@ -141,7 +141,8 @@ def main(arguments):
     command = [sys.executable, "-u", *script] if script[0].endswith(".py") else script
     code = run(int(arguments[1]), command)
     if code < 0:
-        signal.signal(-code, signal.SIG_DFL) if -code != signal.SIGKILL else None
+        if -code != signal.SIGKILL:
+            signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
     return code
 
