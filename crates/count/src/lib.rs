@@ -5,9 +5,11 @@
 //! on what is counted.
 
 mod flags;
+mod moment;
 mod number;
 mod step;
 
 pub use flags::{is_on, is_ready, set_on, set_ready};
+pub use moment::Moment;
 pub use number::{Counter, Gauge, Level, NumberKind, NumberSource, Sample, Seconds};
 pub use step::{Busy, BusyThread, Labelled, Stepping, WaitingStep};

@@ -64,6 +64,12 @@ impl Job {
         fs::read_to_string(self.cluster.folder().join("logs").join(name)).unwrap_or_default()
     }
 
+    /// The folder of the newest job, as the launcher names it.
+    fn own_logs(&self) -> String {
+        let name = fs::read_link(self.cluster.folder().join("logs/latest")).unwrap();
+        format!("logs/{}", name.display())
+    }
+
     /// All processes that the job has started.
     fn pids(&self) -> Vec<u32> {
         let entries = fs::read_dir(self.cluster.folder()).unwrap().map(|entry| entry.unwrap());
@@ -144,6 +150,32 @@ fn a_job_runs_and_everybody_goes_home() {
 }
 
 #[test]
+fn each_job_has_a_folder_of_logs() {
+    let mut job = Job::new("[ $TRAINING_ROLE = PSERVER ] && exec sleep 1000; echo \"$MARK\"");
+    let mut folders = Vec::new();
+    for mark in ["first", "second"] {
+        job.flags = Some(("MARK", mark));
+        assert_eq!(job.run("launch_ps --worker_num 1 --server_num 1"), 0, "{}", job.said());
+        folders.push(job.cluster.folder().join(job.own_logs()));
+        assert_eq!(job.log("workerlog.0"), format!("{mark}\n"), "Fluid's name leads to the newest");
+    }
+    let logs = folders.iter().map(|folder| fs::read_to_string(folder.join("workerlog.0")).unwrap());
+    assert_eq!(logs.collect::<Vec<_>>(), ["first\n", "second\n"], "the older one is kept");
+    // A folder that was named is used as it is, and a link in it is not followed.
+    job.flags = Some(("MARK", "third"));
+    assert_eq!(job.run("launch_ps --worker_num 1 --server_num 1 --log_dir logs"), 0);
+    assert_eq!(job.log("workerlog.0"), "third\n");
+    assert_eq!(fs::read_to_string(folders[1].join("workerlog.0")).unwrap(), "second\n");
+    // One that cannot be made is said before anything starts.
+    let text = "error: cannot make a folder of logs in ";
+    fs::remove_dir_all(job.cluster.folder().join("logs")).unwrap();
+    fs::write(job.cluster.folder().join("logs"), "a file").unwrap();
+    assert_eq!(job.run("launch_ps --worker_num 1 --server_num 1"), 1);
+    assert!(job.said().contains(text), "{}", job.said());
+    job.expect_nobody();
+}
+
+#[test]
 fn the_one_that_failed_is_named() {
     let script = "[ \"$PADDLE_TRAINER_ID\" = 1 ] || exec sleep 1000\n\
                   for i in $(seq 40); do echo step $i; done; echo no such table >&2; exit 3";
@@ -153,10 +185,9 @@ fn the_one_that_failed_is_named() {
     assert!(start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());
     let said = job.said();
     assert!(said.contains("worker 1 (pid "), "{said}");
-    assert!(
-        said.contains("failed with exit code 3; the last lines of logs/workerlog.1:"),
-        "{said}"
-    );
+    let log = format!("{}/workerlog.1", job.own_logs());
+    let last = format!("failed with exit code 3; the last lines of {log}:");
+    assert!(said.contains(&last), "{said}");
     assert!(said.contains("  | no such table\n") && said.contains("  | step 40\n"), "{said}");
     assert!(!said.contains("step 20\n"), "twenty lines are enough: {said}");
     assert!(!said.contains("worker 0 (pid"), "{said}");
@@ -192,7 +223,7 @@ fn a_server_that_dies_is_named_and_workers_do_not_wait_for_it() {
     assert_eq!(job.run("launch_ps --worker_num 2 --server_num 1"), 1);
     let said = job.said();
     assert!(said.contains("server 0 (pid ") && said.contains("was killed by signal 9 (SIGKILL)"));
-    assert!(said.contains("logs/serverlog.0 is empty"), "{said}");
+    assert!(said.contains(&format!("{}/serverlog.0 is empty", job.own_logs())), "{said}");
     job.expect_nobody();
 }
 
@@ -382,9 +413,12 @@ fn one_that_fails_at_once_ends_the_job() {
     assert_eq!(job.run(options), 1, "{}", job.said());
     let said = job.said();
     assert_eq!(said.matches("failed with exit code 3; it is started again").count(), 3, "{said}");
-    let last = "failed with exit code 3; the last lines of logs/workerlog.0:\n  | no such table\n\
-                worker 0 failed at once 4 times in a row; starting it again does not help\n";
-    assert!(said.contains(last), "{said}");
+    let last = format!(
+        "failed with exit code 3; the last lines of {}/workerlog.0:\n  | no such table\n\
+         worker 0 failed at once 4 times in a row; starting it again does not help\n",
+        job.own_logs()
+    );
+    assert!(said.contains(&last), "{said}");
     assert_eq!(job.log("workerlog.0").matches("no such table\n").count(), 4);
     job.expect_nobody();
 }

@@ -27,7 +27,7 @@ pub use plan::Host;
 
 use crate::error::{Error, Result};
 use crate::flags::Flags;
-use logs::Logs;
+use logs::{LogRequest, Logs};
 use options::PsOptions;
 use watching::JobWatch;
 
@@ -42,11 +42,7 @@ pub fn launch_ps(arguments: &[String], host: &Host, console: &mut Console) -> i3
     }
     let run = |console: &mut Console| match options::ps(arguments)? {
         None => help(options::PS_USAGE, console),
-        Some(mut options) => {
-            let logs = Logs::take(&options.log_dir, options.node.as_deref());
-            options.log_dir = logs.folder.clone();
-            run_ps(options, logs.line.clone(), host, console)
-        }
+        Some(options) => run_ps(options, host, console),
     };
     finish(run(console), options::PS_USAGE, console)
 }
@@ -67,19 +63,22 @@ fn launch_on(arguments: &[String], host: &Host, console: &mut Console) -> Option
 }
 
 /// Runs a job with servers to its end. The number of servers may change meanwhile.
-fn run_ps(
-    options: PsOptions,
-    line: Option<String>,
-    host: &Host,
-    console: &mut Console,
-) -> Result<i32> {
+fn run_ps(mut options: PsOptions, host: &Host, console: &mut Console) -> Result<i32> {
     let flags = Flags::from_environment(&crate::env::process)?;
+    let logs = Logs::take(&LogRequest {
+        folder: &options.log_dir,
+        is_own: options.own_logs,
+        node: options.node.as_deref(),
+        snapshots: recover::named(&options.recovery, &flags).as_deref(),
+    })?;
+    options.log_dir = logs.folder.clone();
     let mut job = plan::ps(options.clone())?;
-    job.lines.extend(line);
+    job.lines.extend(logs.line.clone());
     job.shared = secret::prepare(&job, &options.safety, &crate::env::process)?;
     job.tolerates_lost_trainers = flags.tolerate_lost_trainers();
-    let snapshots = recover::prepare(&mut job, &options, &flags)?;
+    let snapshots = recover::prepare(&mut job, &options, &logs, &flags)?;
     if let Some(folder) = &job.snapshots {
+        logs.note(folder);
         // What was wanted of another launcher, and where its servers were, is out of date.
         scale::answer(folder, &format!("the job has {} servers", job.n_servers))?;
         let removed = train::server_list::remove(folder);
@@ -95,6 +94,7 @@ fn run_ps(
         return Ok(0);
     }
     supervisor::check(&job.script.path)?;
+    logs.publish(&job);
     let watched = JobWatch::start(&mut job, &options.watch, Some(&options.log_dir), console);
     let ended = supervisor::run(&job, watched.as_ref(), host, console)?;
     if let Some(snapshots) = snapshots.filter(|_| ended.is_done) {
@@ -129,7 +129,7 @@ pub fn launch(arguments: &[String], host: &Host, console: &mut Console) -> i32 {
         None => help(options::COLLECTIVE_USAGE, console),
         Some(mut options) => {
             let logs = options.log_dir.as_deref();
-            let logs = logs.map(|folder| Logs::take(folder, options.node.as_deref()));
+            let logs = logs.map(|folder| Logs::named(folder, options.node.as_deref()));
             options.log_dir = logs.as_ref().map(|logs| logs.folder.clone());
             let safety = options.safety.clone();
             let watch = options.watch.clone();

@@ -17,13 +17,14 @@ usage: launch_ps [options] script [arguments]
   --server_num N          servers on this machine (2)
   --start_port P          first port of the servers (6170, or others if that is taken)
   --endpoints LIST        the servers, ip:port,ip:port
-  --log_dir DIR           where serverlog.N and workerlog.N go (logs; inside of it, into job.PID, while
-                          another job writes there)
+  --log_dir DIR           where serverlog.N and workerlog.N go (a new folder in logs for each job, with
+                          links from logs/latest and logs/workerlog.N to the newest; in DIR, into
+                          job.PID, while another job writes there)
   --cluster_node_ips IPS  all machines of the job, ip,ip; start a launcher on each of them
   --node_ip IP            this machine
   --print_config BOOL     say what is started (True)
   --snapshot_dir DIR      where snapshots of the job go; a launcher that is started again with the same
-                          folder goes on where the job was (LOG_DIR/snapshots if only
+                          folder goes on where the job was (DIR/snapshots of logs if only
                           --snapshot_secs or --max_restarts is given)
   --snapshot_secs S       how often snapshots are written (1)
   --resume DIR            go on from the snapshots in DIR, also with other numbers of processes
@@ -96,6 +97,8 @@ pub struct PsOptions {
     pub is_placed: bool,
     /// Where logs go.
     pub log_dir: PathBuf,
+    /// Nobody has named a folder: the job has one of its own in that one.
+    pub own_logs: bool,
     /// All machines of the job.
     pub nodes: Vec<String>,
     /// This machine.
@@ -261,6 +264,7 @@ pub fn ps(arguments: &[String]) -> Result<Option<PsOptions>> {
         endpoints: endpoints?,
         is_placed: false,
         log_dir: given.value("--log_dir").unwrap_or("logs").into(),
+        own_logs: given.value("--log_dir").is_none(),
         nodes: given.items("--cluster_node_ips"),
         node: given.value("--node_ip").map(str::to_string),
         is_verbose: given.is_true("--print_config")?,
