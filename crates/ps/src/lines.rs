@@ -83,12 +83,54 @@ impl Line {
         }
     }
 
-    /// Writes the line to stderr in one piece. A closed stderr is ignored.
+    /// A line without a stamp, as Fluid's Python writes them.
+    pub fn said(severity: Severity, text: impl Into<String>) -> Self {
+        Self { severity, site: SAID, text: text.into() }
+    }
+
+    /// Hands the line to who writes the log of this process. If nobody does, it goes to stderr in one piece; a
+    /// closed stderr is ignored.
     pub fn say(&self) {
-        let line = format!("{}\n", self.stamped(SystemTime::now(), thread_id()));
+        if tracing::dispatcher::has_been_set() {
+            return emit(self);
+        }
+        let line = match self.site {
+            SAID => format!("{}\n", self.text),
+            _ => format!("{}\n", self.stamped(SystemTime::now(), thread_id())),
+        };
         let _ = std::io::stderr().lock().write_all(line.as_bytes());
     }
 }
+
+/// The source of lines without a stamp.
+const SAID: &str = "said";
+
+/// Each source of lines is a target of `tracing`, which must be known when the program is compiled.
+macro_rules! sites {
+    ($($site:literal),*) => {
+        fn emit(line: &Line) {
+            match line.site {
+                $($site => match line.severity {
+                    Severity::Info => tracing::info!(target: concat!("paddlewheel::", $site), "{}", line.text),
+                    Severity::Warning => tracing::warn!(target: concat!("paddlewheel::", $site), "{}", line.text),
+                    Severity::Error => tracing::error!(target: concat!("paddlewheel::", $site), "{}", line.text),
+                },)*
+                other => tracing::info!(target: "paddlewheel::said", "{other}] {}", line.text),
+            }
+        }
+    };
+}
+
+sites!(
+    "communicator",
+    "network",
+    "recovery",
+    "said",
+    "server",
+    "train_from_dataset",
+    "trainer",
+    "watch"
+);
 
 /// The number of this thread as the system knows it; that of the process where it does not say.
 fn thread_id() -> u32 {

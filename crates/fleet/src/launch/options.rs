@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ps::Endpoint;
+use tell::LogFormat;
 
 use crate::error::{Error, Result, Usage};
 use crate::given::{ABOVE_ZERO, FROM_ZERO, Given, WEB};
@@ -20,6 +21,7 @@ usage: launch_ps [options] script [arguments]
   --log_dir DIR           where serverlog.N and workerlog.N go (a new folder in logs for each job, with
                           links from logs/latest and logs/workerlog.N to the newest; in DIR, into
                           job.PID, while another job writes there)
+  --log_format FORM       text, or json: one object a line (text)
   --cluster_node_ips IPS  all machines of the job, ip,ip; start a launcher on each of them
   --node_ip IP            this machine
   --print_config BOOL     say what is started (True)
@@ -52,6 +54,7 @@ usage: launch [options] script [arguments]
   --started_port P        first port of the processes (6170, or others if that is taken)
   --selected_gpus LIST    accepted: how many there are is how many processes are started
   --log_dir DIR           where workerlog.N go (otherwise to this terminal)
+  --log_format FORM       text, or json: one object a line (text)
   --log_level N           accepted
   --max_restarts N        how often a process that died is started again within 10 minutes (0); the
                           others wait for it, and the job goes on as if nothing had happened
@@ -99,6 +102,8 @@ pub struct PsOptions {
     pub log_dir: PathBuf,
     /// Nobody has named a folder: the job has one of its own in that one.
     pub own_logs: bool,
+    /// The form of lines.
+    pub log_format: Option<LogFormat>,
     /// All machines of the job.
     pub nodes: Vec<String>,
     /// This machine.
@@ -180,6 +185,8 @@ pub struct CollectiveOptions {
     pub gpus: Vec<String>,
     /// Where logs go; this terminal without one.
     pub log_dir: Option<PathBuf>,
+    /// The form of lines.
+    pub log_format: Option<LogFormat>,
     /// How often a process that died is started again.
     pub max_restarts: usize,
     /// Machines from the platform's variables.
@@ -238,6 +245,7 @@ pub fn ps(arguments: &[String]) -> Result<Option<PsOptions>> {
         "--start_port",
         "--endpoints",
         "--log_dir",
+        "--log_format",
         "--cluster_node_ips",
         "--node_ip",
         "--print_config",
@@ -265,6 +273,7 @@ pub fn ps(arguments: &[String]) -> Result<Option<PsOptions>> {
         is_placed: false,
         log_dir: given.value("--log_dir").unwrap_or("logs").into(),
         own_logs: given.value("--log_dir").is_none(),
+        log_format: given.log_format()?,
         nodes: given.items("--cluster_node_ips"),
         node: given.value("--node_ip").map(str::to_string),
         is_verbose: given.is_true("--print_config")?,
@@ -290,6 +299,7 @@ pub fn collective(arguments: &[String]) -> Result<Option<CollectiveOptions>> {
         "--started_port",
         "--selected_gpus",
         "--log_dir",
+        "--log_format",
         "--log_level",
         "--max_restarts",
         "--print_config",
@@ -311,6 +321,7 @@ pub fn collective(arguments: &[String]) -> Result<Option<CollectiveOptions>> {
         start_port: given.port("--started_port")?,
         gpus,
         log_dir: given.value("--log_dir").map(PathBuf::from),
+        log_format: given.log_format()?,
         max_restarts: given.number("--max_restarts")?.unwrap_or(0),
         is_cloud: given.value("--use_paddlecloud").is_some(),
         is_verbose: given.is_true("--print_config")?,
@@ -339,6 +350,13 @@ pub fn watch(arguments: &[String]) -> Result<Option<WatchedProcesses>> {
 }
 
 impl Given {
+    fn log_format(&self) -> Result<Option<LogFormat>> {
+        let (option, expected) = ("--log_format", "text or json");
+        let Some(value) = self.value(option) else { return Ok(None) };
+        let bad = || Usage::BadValue { option, value: value.to_string(), expected };
+        Ok(Some(LogFormat::named(value).ok_or_else(bad)?))
+    }
+
     fn safety(&self) -> SafetyOptions {
         SafetyOptions {
             secret_file: self.value("--secret_file").map(PathBuf::from),
