@@ -195,7 +195,7 @@ fn merge(records: &[&[u32]], slots: &[Slot], key: u64, out: &mut Records) -> boo
 
 /// The files that one thread gets hold of.
 /// Samples that are loaded between two times that somebody is told.
-const TOLD_EVERY: u64 = 1 << 10;
+const TOLD_EVERY: u64 = 64;
 
 /// How far a load is, for who wants to see it.
 struct ShownLoad {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 use tensor::{EvenIfPoisoned, Tensor};
@@ -85,10 +85,14 @@ impl Observer for Shown {
     }
 }
 
+/// A full disk or a closed pipe ends no training.
 fn write(py: Python<'_>, stream: &str, text: &str) -> PyResult<()> {
     let stream = py.import("sys")?.getattr(stream)?;
-    stream.call_method1("write", (text,))?;
-    stream.call_method0("flush").map(|_| ())
+    let written = stream.call_method1("write", (text,)).and_then(|_| stream.call_method0("flush"));
+    match written {
+        Err(error) if error.is_instance_of::<PyOSError>(py) => Ok(()),
+        written => written.map(|_| ()),
+    }
 }
 
 /// Variables of a handler: the name it knows and the variable's.

@@ -22,15 +22,10 @@ pub(crate) struct MovingLine {
 impl MovingLine {
     /// A line among others.
     pub(crate) fn among(all: &MultiProgress, name: &str) -> Self {
-        // What is drawn before it is among the others would be drawn elsewhere.
-        let hidden = ProgressBar::with_draw_target(Some(PARTS), ProgressDrawTarget::hidden());
-        Self::on(all.add(hidden), name)
-    }
-
-    fn on(bar: ProgressBar, name: &str) -> Self {
-        bar.set_prefix(name.to_string());
-        bar.set_style(style(false));
-        Self { bar, has_share: false }
+        // It has its form before it is among the others, and is drawn.
+        let bar = ProgressBar::with_draw_target(Some(PARTS), ProgressDrawTarget::hidden());
+        let bar = bar.with_style(style(false)).with_prefix(name.to_string());
+        Self { bar: all.add(bar), has_share: false }
     }
 
     /// Draws it: the share that is done, if it is known, and words.
