@@ -4,15 +4,15 @@
 //! **Invariant:** nothing is measured before somebody wants to know ([`is_on`]), and no result depends
 //! on what is counted.
 
+mod calendar;
 mod flags;
-mod moment;
 mod number;
 mod phase;
 mod step;
 pub mod words;
 
+pub use calendar::CalendarTime;
 pub use flags::{is_on, is_ready, set_on, set_ready};
-pub use moment::Moment;
 pub use number::{Counter, Gauge, Level, NumberKind, NumberSource, Sample, Seconds};
 pub use phase::{Phase, PhaseNumber, PhaseState, PhaseView, show_phases};
 pub use step::{Busy, BusyThread, Labelled, Stepping, WaitingStep};

@@ -9,7 +9,7 @@ use std::io::Write;
 use std::sync::Mutex;
 use std::time::{Duration, SystemTime};
 
-use count::Moment;
+use count::CalendarTime;
 use tensor::EvenIfPoisoned;
 
 use crate::endpoint::Endpoint;
@@ -71,7 +71,11 @@ impl Line {
     /// The line as it is written to a log.
     pub fn stamped(&self, now: SystemTime, thread: u32) -> String {
         let Self { severity, site, text } = self;
-        format!("{}{} {thread:>5} {site}] {text}", severity.letter(), Moment::new(now).stamp())
+        format!(
+            "{}{} {thread:>5} {site}] {text}",
+            severity.letter(),
+            CalendarTime::new(now).stamp()
+        )
     }
 
     /// Writes the line like [`Line::say`], unless this process has written it before.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use count::Moment;
+use count::CalendarTime;
 use serde_json::{Map, Value, json};
 use tracing::field::{Field, Visit};
 use tracing::{Level, Metadata};
@@ -55,12 +55,12 @@ pub struct LogIdentity {
 
 /// What an event or a span has said.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Said {
+pub(crate) struct EventFields {
     pub(crate) message: String,
     pub(crate) fields: Map<String, Value>,
 }
 
-impl Visit for Said {
+impl Visit for EventFields {
     fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
         match field.name() {
             // Writing to a string cannot fail.
@@ -93,14 +93,20 @@ impl Visit for Said {
     }
 }
 
+/// What an event happened in.
+pub(crate) struct SpanFields {
+    pub(crate) name: &'static str,
+    pub(crate) fields: Map<String, Value>,
+}
+
 /// A line, before it has a form.
 pub(crate) struct LogLine<'a> {
     pub(crate) level: Level,
     pub(crate) target: &'a str,
-    pub(crate) said: &'a Said,
+    pub(crate) said: &'a EventFields,
     /// What it happened in, from the outermost on.
-    pub(crate) spans: &'a [(&'static str, Said)],
-    pub(crate) moment: Moment,
+    pub(crate) spans: &'a [SpanFields],
+    pub(crate) time: CalendarTime,
     pub(crate) identity: &'a LogIdentity,
 }
 
@@ -121,12 +127,12 @@ impl<'a> LogLine<'a> {
         let mut line = match self.target == BARE {
             true => String::new(),
             false => {
-                let (letter, stamp) = (letter(self.level), self.moment.stamp());
+                let (letter, stamp) = (letter(self.level), self.time.stamp());
                 format!("{letter}{stamp} {:>5} {}] ", thread_id(), self.target)
             }
         };
         line += &self.said.message;
-        let spans = self.spans.iter().flat_map(|(_, said)| &said.fields);
+        let spans = self.spans.iter().flat_map(|span| &span.fields);
         for (name, value) in self.said.fields.iter().chain(spans) {
             let plain = value.as_str().map_or_else(|| value.to_string(), str::to_string);
             _ = write!(line, " {name}={plain}");
@@ -137,7 +143,7 @@ impl<'a> LogLine<'a> {
 
     fn json(&self) -> String {
         let mut object = Map::new();
-        object.insert("time".into(), self.moment.to_string().into());
+        object.insert("time".into(), self.time.to_string().into());
         object.insert("level".into(), self.level.as_str().to_ascii_lowercase().into());
         object.insert("target".into(), self.target.into());
         object.insert("pid".into(), std::process::id().into());
@@ -152,7 +158,7 @@ impl<'a> LogLine<'a> {
         if !self.said.fields.is_empty() {
             object.insert("fields".into(), self.said.fields.clone().into());
         }
-        let span = |(name, said): &(&str, Said)| json!({ "name": name, "fields": said.fields });
+        let span = |span: &SpanFields| json!({ "name": span.name, "fields": span.fields });
         if !self.spans.is_empty() {
             object.insert("spans".into(), self.spans.iter().map(span).collect());
         }
@@ -180,23 +186,21 @@ fn thread_id() -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::{Duration, UNIX_EPOCH};
+    use std::time::Duration;
 
     fn written(format: LogFormat, target: &str) -> String {
         let fields = Map::from_iter([("trainer".to_string(), 3.into())]);
-        let said = Said { message: "joined \"it\"\n".to_string(), fields };
-        let spans = [(
-            "pass",
-            Said { fields: Map::from_iter([("epoch".into(), 1.into())]), ..Said::default() },
-        )];
-        let moment = Moment::new(UNIX_EPOCH + Duration::new(1_584_568_021, 298_220_999));
+        let said = EventFields { message: "joined \"it\"\n".to_string(), fields };
+        let fields = Map::from_iter([("epoch".to_string(), 1.into())]);
+        let spans = [SpanFields { name: "pass", fields }];
+        let time = CalendarTime::since_1970(Duration::new(1_584_568_021, 298_220_999));
         let identity = LogIdentity { role: Some("server"), rank: Some(1) };
         let line = LogLine {
             level: Level::DEBUG,
             target,
             said: &said,
             spans: &spans,
-            moment,
+            time,
             identity: &identity,
         };
         line.write(format)

@@ -4,14 +4,14 @@ use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{OnceLock, RwLock};
 
-use count::Moment;
+use count::CalendarTime;
 use tracing::span::{Attributes, Id};
 use tracing::{Event, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
-use tracing_subscriber::registry::{LookupSpan, Registry};
+use tracing_subscriber::registry::{LookupSpan, Registry, SpanRef};
 
 use crate::filter::LogFilter;
-use crate::format::{LogFormat, LogIdentity, LogLine, Said};
+use crate::format::{EventFields, LogFormat, LogIdentity, LogLine, SpanFields};
 use crate::screen;
 
 static IS_JSON: AtomicBool = AtomicBool::new(false);
@@ -33,7 +33,7 @@ pub fn start(settings: LogSettings) -> bool {
     let LogSettings { filter, format, identity } = settings;
     set_identity(identity);
     set_format(format);
-    let subscriber = Registry::default().with(Lines.with_filter(filter.targets));
+    let subscriber = Registry::default().with(LogLayer.with_filter(filter.targets));
     tracing::subscriber::set_global_default(subscriber).is_ok()
 }
 
@@ -54,23 +54,26 @@ pub fn set_identity(identity: LogIdentity) {
 }
 
 /// One line for each event.
-struct Lines;
+struct LogLayer;
 
-impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Lines {
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for LogLayer {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
         if let Some(span) = context.span(id) {
-            let mut said = Said::default();
+            let mut said = EventFields::default();
             attributes.record(&mut said);
             span.extensions_mut().insert(said);
         }
     }
 
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
-        let mut said = Said::default();
+        let mut said = EventFields::default();
         event.record(&mut said);
         let scope = context.event_scope(event).into_iter().flat_map(|scope| scope.from_root());
+        let fields = |span: &SpanRef<'_, S>| {
+            span.extensions().get::<EventFields>().map(|said| said.fields.clone())
+        };
         let spans: Vec<_> = scope
-            .map(|span| (span.name(), span.extensions().get::<Said>().cloned().unwrap_or_default()))
+            .map(|span| SpanFields { name: span.name(), fields: fields(&span).unwrap_or_default() })
             .collect();
         let identity = IDENTITY.get_or_init(RwLock::default);
         let identity = identity.read().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -80,7 +83,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Lines {
             target: LogLine::target_of(metadata),
             said: &said,
             spans: &spans,
-            moment: Moment::now(),
+            time: CalendarTime::now(),
             identity: &identity,
         };
         let line = line.write(format());

@@ -202,6 +202,7 @@ fn only_log_lines_read_the_wall_clock() {
         name.contains("/src/")
             && !name.starts_with("crates/testing/")
             && name != "crates/ps/src/lines.rs"
+            && name != "crates/count/src/calendar.rs"
             && name != "crates/watch/src/job/clock.rs"
             // Servers refuse a signature of another hour.
             && name != "crates/data/src/source/sign.rs"

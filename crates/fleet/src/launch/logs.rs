@@ -8,9 +8,8 @@ use std::fs::{self, File, TryLockError};
 use std::io::ErrorKind;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
-use count::Moment;
+use count::CalendarTime;
 
 use super::plan::Job;
 use crate::error::{Error, Result};
@@ -92,7 +91,7 @@ impl Logs {
         let begun = request.snapshots.or(usual.as_deref()).and_then(|begun| noted(begun, node));
         let folder = match begun {
             Some(folder) => folder,
-            None => new_folder(parent, SystemTime::now()).map_err(|source| Error::File {
+            None => new_folder(parent, CalendarTime::now()).map_err(|source| Error::File {
                 what: "make a folder of logs in",
                 path: parent.to_path_buf(),
                 source,
@@ -162,12 +161,11 @@ fn link(path: &Path, target: &Path) {
 }
 
 /// Makes a folder that nobody has made before.
-fn new_folder(parent: &Path, now: SystemTime) -> std::io::Result<PathBuf> {
+fn new_folder(parent: &Path, now: CalendarTime) -> std::io::Result<PathBuf> {
     fs::create_dir_all(parent)?;
-    let moment = Moment::new(now);
     let mut id = std::process::id();
     for _ in 0..TRIES {
-        let folder = parent.join(format!("{}-{:04x}", moment.compact(), id & 0xffff));
+        let folder = parent.join(format!("{}-{:04x}", now.compact(), id & 0xffff));
         match fs::create_dir(&folder) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => id = id.wrapping_add(1),
             made => return made.map(|()| folder),

@@ -7,7 +7,7 @@ const DAY: u64 = 86_400;
 
 /// A time of the calendar, in UTC. Times before 1970 are its beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moment {
+pub struct CalendarTime {
     /// The year.
     pub year: u64,
     /// From 1 to 12.
@@ -18,10 +18,14 @@ pub struct Moment {
     micros: u32,
 }
 
-impl Moment {
+impl CalendarTime {
     /// That time.
     pub fn new(time: SystemTime) -> Self {
-        let since = time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+        Self::since_1970(time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO))
+    }
+
+    /// So long after the beginning of 1970.
+    pub fn since_1970(since: Duration) -> Self {
         let mut days = since.as_secs() / DAY;
         let mut year = 1970;
         while days >= days_of(year) {
@@ -65,7 +69,7 @@ impl Moment {
 }
 
 /// `YYYY-MM-DDTHH:MM:SS.microsZ`, which other programs read (RFC 3339).
-impl fmt::Display for Moment {
+impl fmt::Display for CalendarTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { year, month, day, micros, .. } = self;
         write!(f, "{year}-{month:02}-{day:02}T{}.{micros:06}Z", self.clock(":"))
@@ -92,17 +96,17 @@ mod tests {
             (11_016, (2000, 2, 29)),
             (20_773, (2026, 11, 16)),
         ] {
-            let Moment { year, month, day: found, .. } =
-                Moment::new(UNIX_EPOCH + Duration::from_secs(day * DAY));
+            let CalendarTime { year, month, day: found, .. } =
+                CalendarTime::since_1970(Duration::from_secs(day * DAY));
             assert_eq!((year, month, found), date, "{day}");
         }
     }
 
     #[test]
     fn a_time_has_three_forms() {
-        let moment = Moment::new(UNIX_EPOCH + Duration::new(1_584_568_021, 298_220_999));
-        assert_eq!(moment.stamp(), "0318 21:47:01.298220");
-        assert_eq!(moment.compact(), "20200318-214701");
-        assert_eq!(moment.to_string(), "2020-03-18T21:47:01.298220Z");
+        let time = CalendarTime::since_1970(Duration::new(1_584_568_021, 298_220_999));
+        assert_eq!(time.stamp(), "0318 21:47:01.298220");
+        assert_eq!(time.compact(), "20200318-214701");
+        assert_eq!(time.to_string(), "2020-03-18T21:47:01.298220Z");
     }
 }
