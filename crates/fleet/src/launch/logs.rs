@@ -50,6 +50,8 @@ pub(super) struct Logs {
     pub(super) line: Option<String>,
     /// The folder in which this job has its own.
     parent: Option<PathBuf>,
+    /// That one was not there before.
+    is_first: bool,
     node: Option<String>,
     _lock: Option<File>,
 }
@@ -79,7 +81,7 @@ impl Logs {
         }
         let (snapshots, node) = (folder.join(SNAPSHOTS), node.map(str::to_string));
         let lock = lock.filter(|_| line.is_none());
-        Self { folder, snapshots, line, parent: None, node, _lock: lock }
+        Self { folder, snapshots, line, parent: None, is_first: false, node, _lock: lock }
     }
 
     /// Makes a folder, or goes on with the one of a job that has snapshots and is not over. The usual folder of
@@ -87,6 +89,7 @@ impl Logs {
     fn own(request: &LogRequest<'_>) -> Result<Self> {
         let LogRequest { folder: parent, node, .. } = *request;
         let lock = lock_file(parent, node.unwrap_or_default());
+        let is_first = !parent.exists();
         let usual = (!lock.as_ref().is_some_and(is_taken)).then(|| parent.join(SNAPSHOTS));
         let begun = request.snapshots.or(usual.as_deref()).and_then(|begun| noted(begun, node));
         let folder = match begun {
@@ -100,7 +103,7 @@ impl Logs {
         let snapshots = usual.clone().unwrap_or_else(|| folder.join(SNAPSHOTS));
         let (parent, node) = (Some(parent.to_path_buf()), node.map(str::to_string));
         let lock = lock.filter(|_| usual.is_some());
-        Ok(Self { folder, snapshots, line: None, parent, node, _lock: lock })
+        Ok(Self { folder, snapshots, line: None, parent, is_first, node, _lock: lock })
     }
 
     /// Notes beside the snapshots of a job where its logs are. Without the note a launcher that goes on with the
@@ -135,8 +138,12 @@ impl Logs {
 impl Drop for Logs {
     /// A job that was not begun leaves no empty folder.
     fn drop(&mut self) {
-        if self.parent.is_some() {
+        if let Some(parent) = &self.parent {
+            // A folder with something in it stays.
             let _ = fs::remove_dir(&self.folder);
+            if self.is_first {
+                let _ = fs::remove_dir(parent);
+            }
         }
     }
 }
