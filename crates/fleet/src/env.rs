@@ -168,6 +168,17 @@ pub(crate) const GLOG_MIN_LEVEL: &[&str] = &["GLOG_minloglevel"];
 /// What the terminal can do.
 pub(crate) const TERMINAL: &[&str] = &["TERM"];
 
+/// Whether connections are encrypted with keys that are made for the job; ours.
+pub(crate) const TLS: &[&str] = &["PADDLEWHEEL_TLS"];
+/// The certificate of this process; ours.
+pub(crate) const TLS_CERT: &[&str] = &["PADDLEWHEEL_TLS_CERT"];
+/// Its private key; ours.
+pub(crate) const TLS_KEY: &[&str] = &["PADDLEWHEEL_TLS_KEY"];
+/// The authorities; ours.
+pub(crate) const TLS_CA: &[&str] = &["PADDLEWHEEL_TLS_CA"];
+/// The name that all certificates of a job have; ours.
+pub(crate) const TLS_NAME: &[&str] = &["PADDLEWHEEL_TLS_NAME"];
+
 /// Where files go that are not kept (`TMPDIR`).
 pub fn temporary_folder() -> std::path::PathBuf {
     std::env::temp_dir()

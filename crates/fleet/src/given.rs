@@ -12,6 +12,8 @@ use crate::error::{Result, Usage};
 pub(crate) const FROM_ZERO: &str = "a number of seconds, 0 or more";
 /// Another rule for times.
 pub(crate) const ABOVE_ZERO: &str = "a number of seconds above 0";
+/// Encrypts with keys that are made for the job.
+pub(crate) const TLS: &str = "--tls";
 /// Has an address or none.
 pub(crate) const WEB: &str = "--web";
 
@@ -82,7 +84,7 @@ impl Given {
     /// What was given last; an empty value is none, as for Fluid's `--endpoints ""`.
     pub(crate) fn value(&self, name: &str) -> Option<&str> {
         let found = self.values.iter().rev().find(|(known, _)| *known == name);
-        let is_switch = ["--use_paddlecloud", "--insecure", WEB].contains(&name);
+        let is_switch = ["--use_paddlecloud", "--insecure", TLS, WEB].contains(&name);
         found.map(|(_, value)| value.as_str()).filter(|value| is_switch || !value.is_empty())
     }
 

@@ -7,7 +7,7 @@ use ps::Endpoint;
 use tell::LogFormat;
 
 use crate::error::{Error, Result, Usage};
-use crate::given::{ABOVE_ZERO, FROM_ZERO, Given, WEB};
+use crate::given::{ABOVE_ZERO, FROM_ZERO, Given, TLS, WEB};
 
 pub use crate::given::ScriptCommand;
 
@@ -36,6 +36,10 @@ usage: launch_ps [options] script [arguments]
                           otherwise 3)
   --secret_file FILE      the secret of the job, for all its machines (made for the job if it runs on one)
   --insecure              speak to other machines without a secret
+  --tls                   encrypt connections between machines, with keys that are made for the job
+  --tls_cert, --tls_key, --tls_ca FILE
+                          encrypt them with certificates (PEM) of the authorities in the last file
+  --tls_name NAME         the name that all certificates have (otherwise the host of each server)
   --save_root DIRS        folders below which servers save, DIR:DIR (the working directory, DIR of
                           snapshots, the one for temporary files)
   --web [HOST:PORT]       show the job on a page (127.0.0.1:8790, or another port if that is taken)
@@ -62,6 +66,10 @@ usage: launch [options] script [arguments]
   --print_config BOOL     say what is started (True)
   --secret_file FILE      the secret of the job, for all its machines (made for the job if it runs on one)
   --insecure              speak to other machines without a secret
+  --tls                   encrypt connections between machines, with keys that are made for the job
+  --tls_cert, --tls_key, --tls_ca FILE
+                          encrypt them with certificates (PEM) of the authorities in the last file
+  --tls_name NAME         the name that all certificates have (otherwise the host of each server)
   --web [HOST:PORT], --tensorboard DIR, --metrics BOOL, --metrics_host HOST
                           as for launch_ps; without one of the first two, --metrics is False
 The script is a Python script (.py) or any executable.";
@@ -144,6 +152,16 @@ pub struct SafetyOptions {
     pub insecure: bool,
     /// The folders below which servers save.
     pub save_root: Option<String>,
+    /// Connections are encrypted with keys that are made for the job.
+    pub tls: bool,
+    /// The certificate of each process.
+    pub tls_cert: Option<PathBuf>,
+    /// Its private key.
+    pub tls_key: Option<PathBuf>,
+    /// The authorities whose certificates are taken.
+    pub tls_ca: Option<PathBuf>,
+    /// The name that all certificates have.
+    pub tls_name: Option<String>,
 }
 
 /// Who may see what a job does.
@@ -256,11 +274,15 @@ pub fn ps(arguments: &[String]) -> Result<Option<PsOptions>> {
         "--grace_secs",
         "--secret_file",
         "--save_root",
+        "--tls_cert",
+        "--tls_key",
+        "--tls_ca",
+        "--tls_name",
         "--tensorboard",
         "--metrics",
         "--metrics_host",
     ];
-    let Some(given) = Given::read(arguments, &names, &["--insecure", WEB])? else {
+    let Some(given) = Given::read(arguments, &names, &["--insecure", TLS, WEB])? else {
         return Ok(None);
     };
     let endpoints = given.items("--endpoints");
@@ -304,11 +326,15 @@ pub fn collective(arguments: &[String]) -> Result<Option<CollectiveOptions>> {
         "--max_restarts",
         "--print_config",
         "--secret_file",
+        "--tls_cert",
+        "--tls_key",
+        "--tls_ca",
+        "--tls_name",
         "--tensorboard",
         "--metrics",
         "--metrics_host",
     ];
-    let switches = ["--use_paddlecloud", "--insecure", WEB];
+    let switches = ["--use_paddlecloud", "--insecure", TLS, WEB];
     let Some(given) = Given::read(arguments, &names, &switches)? else {
         return Ok(None);
     };
@@ -362,6 +388,11 @@ impl Given {
             secret_file: self.value("--secret_file").map(PathBuf::from),
             insecure: self.value("--insecure").is_some(),
             save_root: self.value("--save_root").map(str::to_string),
+            tls: self.value(TLS).is_some(),
+            tls_cert: self.value("--tls_cert").map(PathBuf::from),
+            tls_key: self.value("--tls_key").map(PathBuf::from),
+            tls_ca: self.value("--tls_ca").map(PathBuf::from),
+            tls_name: self.value("--tls_name").map(str::to_string),
         }
     }
 
