@@ -34,11 +34,11 @@ impl MovingLine {
             self.has_share = share.is_some();
             self.bar.set_style(style(self.has_share));
         }
-        self.bar.set_message(words.replace(char::is_control, " "));
+        // The last of these draws.
         if let Some(share) = share {
             self.bar.set_position((share * PARTS as f64) as u64);
         }
-        self.bar.tick();
+        self.bar.set_message(words.replace(char::is_control, " "));
     }
 
     /// Takes it away.

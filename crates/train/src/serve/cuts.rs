@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use count::Phase;
 use ps::Chunks;
 use ps::lines::{Line, Severity};
 use ps::server::{CutRecord, OnDisk, WrittenCut};
@@ -469,10 +470,13 @@ impl CutStore {
     fn load(&self, way: &[Known]) -> Result<Vec<u8>, (Known, BadSnapshot)> {
         (0..self.held.tables.len()).for_each(|at| self.held.table(at).begin_load());
         let mut state = Vec::new();
+        let phase = Phase::begin("reading a snapshot", "bytes");
+        phase.set_total(way.iter().map(|file| file.n_bytes).sum());
         for file in way {
             let reader = locked(&self.folder).read(file);
             let loaded = reader.and_then(|mut reader| self.load_file(&mut reader));
             state = loaded.map_err(|error| (file.clone(), error))?;
+            phase.add(file.n_bytes);
         }
         let Some(last) = way.last() else { return Ok(state) };
         for at in 0..self.held.tables.len() {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 
+use count::Phase;
 use crc32fast::Hasher;
 
 use super::header::Header;
@@ -84,6 +85,8 @@ pub(in crate::serve) struct FileWriter {
     n_sections: u64,
     all: Hasher,
     is_finished: bool,
+    /// How far it is, for who wants to see it.
+    phase: Phase,
 }
 
 /// A thread that makes durable what is there, again and again.
@@ -128,6 +131,7 @@ impl FileWriter {
             n_sections: 0,
             all: Hasher::new(),
             is_finished: false,
+            phase: Phase::begin("writing a snapshot", "bytes"),
         };
         file.put(&MAGIC)?;
         file.put(&VERSION.to_le_bytes())?;
@@ -164,6 +168,7 @@ impl FileWriter {
         self.put(&check)?;
         self.all.update(&check);
         self.n_sections += 1;
+        self.phase.set(self.n_bytes);
         if self.n_waiting >= SYNC_BYTES {
             self.out.flush()?;
             if self.disk.is_none() {
