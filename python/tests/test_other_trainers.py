@@ -37,7 +37,7 @@ class Counting:
         return path.read_text(errors="replace") if path.exists() else ""
 
     def logs(self):
-        paths = sorted((self.folder / "logs").glob("*"))
+        paths = sorted((self.folder / "logs" / "latest").glob("*log.*"))
         return "\n".join([self.cluster.logs()] + ["--- %s\n%s" % (path.name, path.read_text()[-3000:]) for path in paths])
 
     def n_cuts(self):

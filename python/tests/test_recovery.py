@@ -47,7 +47,7 @@ class Job:
     def logs(self):
         """The ends of all logs, for the message of a failed test."""
         ends = [self.cluster.logs()]
-        for path in sorted((self.folder / "logs").glob("*")):
+        for path in sorted((self.folder / "logs" / "latest").glob("*log.*")):
             lines = path.read_text(errors="replace").splitlines()
             ends.append("--- %s\n%s" % (path.name, "\n".join(lines[-30:])))
         return "\n".join(ends)

@@ -118,8 +118,13 @@ impl Logs {
 
     /// Lets people find the logs: `latest`, and the names that Fluid's users know.
     pub(super) fn publish(&self, job: &Job) {
-        let logs = job.processes.iter().filter_map(|process| process.log.as_ref()?.file_name());
-        let names = logs.map(|name| name.to_string_lossy().into_owned());
+        let logs = job.processes.iter().filter_map(|process| process.log.as_ref());
+        // Who follows a link finds a file. What cannot be written is said when the process is started.
+        if self.parent.is_some() {
+            let create = |log: &PathBuf| File::options().create(true).append(true).open(log);
+            logs.clone().for_each(|log| _ = create(log));
+        }
+        let names = logs.filter_map(|log| Some(log.file_name()?.to_string_lossy().into_owned()));
         self.lead_to(names.chain(["metrics.jsonl".to_string()]));
     }
 
