@@ -41,7 +41,7 @@ class Job:
         (self.folder / "hurry").touch()
 
     def log(self, name):
-        path = self.folder / "logs" / name
+        path = self.folder / "logs" / "latest" / name
         return path.read_text(errors="replace") if path.exists() else ""
 
     def logs(self):
