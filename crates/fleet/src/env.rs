@@ -3,6 +3,9 @@
 //! Names changed with Fluid's versions, and scripts, launchers and platforms of all ages are about.
 //! The newest name wins; an empty value counts as none. *Add a variable here, nowhere else.*
 
+use std::ffi::OsString;
+use std::path::PathBuf;
+
 use ps::Endpoint;
 
 use crate::error::{Error, Result};
@@ -156,9 +159,30 @@ pub(crate) const METRICS_HOST: &[&str] = &["PADDLEWHEEL_METRICS_HOST"];
 /// The file that this process writes its last numbers to.
 pub(crate) const LAST_STATE: &[&str] = &["PADDLEWHEEL_LAST_STATE"];
 
+/// The Python that runs scripts, where none has started us; ours.
+pub(crate) const PYTHON: &[&str] = &["PADDLEWHEEL_PYTHON"];
+
 /// Where files go that are not kept (`TMPDIR`).
-pub fn temporary_folder() -> std::path::PathBuf {
+pub fn temporary_folder() -> PathBuf {
     std::env::temp_dir()
+}
+
+/// How this process was called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnProcess {
+    /// Its program.
+    pub program: PathBuf,
+    /// The words behind the program.
+    pub words: Vec<OsString>,
+}
+
+/// How this process was called.
+pub fn own_process() -> OwnProcess {
+    let mut words = std::env::args_os();
+    let name = words.next().map(PathBuf::from);
+    // Only a system without /proc does not know.
+    let program = std::env::current_exe().ok().or(name).unwrap_or("paddlewheel".into());
+    OwnProcess { program, words: words.collect() }
 }
 
 /// A variable of this process; one that is no text is as good as none.

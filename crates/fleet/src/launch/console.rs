@@ -33,7 +33,7 @@ impl Console {
     }
 
     /// Writes a line. That nobody listens any more does not end a job.
-    pub(super) fn say(&mut self, line: &str) {
+    pub fn say(&mut self, line: &str) {
         let clear = if self.drawn.take().is_some() { "\r\x1b[K" } else { "" };
         let _ = self.out.write_all(format!("{clear}{line}\n").as_bytes());
         let _ = self.out.flush();

@@ -3,13 +3,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{OnCommand, Target};
+use super::{EngineOptions, Target};
 use crate::error::{Error, Result};
-use crate::given::Given;
 use crate::launch::logs::Logs;
 use crate::launch::plan::Host;
 use crate::launch::snapshots::{FolderRequest, Identity, Snapshots, folder_of};
-use crate::render::{self, RenderOptions};
+use crate::render::{Engine, RenderOptions};
 use crate::role::RoleKind;
 use crate::signals::Signals;
 
@@ -27,38 +26,31 @@ pub(super) struct EngineJob {
 }
 
 impl EngineJob {
-    /// Reads the command line and takes the folders; nothing if it asks for help.
-    pub(super) fn read(command: &OnCommand, host: &Host) -> Result<Option<Self>> {
-        let own = ["--log_dir", "--snapshot_dir", "--hosts", "--mpirun"];
-        let names = [render::OPTIONS, &own[..]].concat();
-        let Some(given) = Given::read(&command.rest, &names, &[])? else { return Ok(None) };
-        let path = |name, usual: &str| PathBuf::from(given.value(name).unwrap_or(usual));
-        let (log_dir, mpirun) = (path("--log_dir", "logs"), path("--mpirun", "mpirun"));
-        let hosts = given.items("--hosts");
-        let folder = given.value("--snapshot_dir").map(PathBuf::from);
-        let engine = match command.target {
-            Target::Kubernetes => render::Engine::Kubernetes,
-            Target::Slurm | Target::Mpi | Target::Ray => render::Engine::Slurm,
-        };
-        let mut options = render::made(engine, given)?;
-        check_script(&options.script.path, command.target)?;
+    /// Takes the folders of a job.
+    pub(super) fn take(asked: EngineOptions, host: &Host) -> Result<Self> {
+        let EngineOptions { target, job: mut options, log_dir, snapshot_dir, hosts, mpirun } =
+            asked;
+        options.check(match target {
+            Target::Kubernetes => Engine::Kubernetes,
+            Target::Slurm | Target::Mpi => Engine::Slurm,
+        })?;
+        check_script(&options.script.path, target)?;
         let logs = Logs::take(&log_dir, None);
         let make = |source| Error::File { what: "make", path: logs.folder.clone(), source };
         fs::create_dir_all(&logs.folder).map_err(make)?;
         let (mut snapshots, mut is_new) = (None, true);
-        if command.target != Target::Kubernetes {
+        if target != Target::Kubernetes {
             let usual = || PathBuf::from(format!("{}-snapshots", options.name));
-            let mut taken = take(&options, &folder.unwrap_or_else(usual))?;
+            let mut taken = take(&options, &snapshot_dir.unwrap_or_else(usual))?;
             taken.clear_finished(processes(&options))?;
             options.snapshot_dir = Some(taken.folder.clone());
             // The environment of this command may not be that of the processes.
-            options.program =
-                vec![host.python.to_string_lossy().into_owned(), "-m".into(), "paddlewheel".into()];
+            options.program = host.program.clone();
             is_new = !taken.is_begun;
             snapshots = Some(taken);
         }
         let signals = Signals::watch()?;
-        Ok(Some(Self { options, hosts, mpirun, signals, logs, snapshots, is_new }))
+        Ok(Self { options, hosts, mpirun, signals, logs, snapshots, is_new })
     }
 
     /// What is said before anything is submitted.
