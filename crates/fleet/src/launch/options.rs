@@ -38,6 +38,27 @@ pub struct PsOptions {
     pub script: ScriptCommand,
 }
 
+impl PsOptions {
+    /// What is usual, for this script.
+    pub fn new(script: ScriptCommand) -> Self {
+        Self {
+            n_trainers: 2,
+            n_servers: None,
+            start_port: None,
+            endpoints: Vec::new(),
+            is_placed: false,
+            log_dir: "logs".into(),
+            nodes: Vec::new(),
+            node: None,
+            is_verbose: true,
+            recovery: RecoveryOptions::default(),
+            safety: SafetyOptions::default(),
+            watch: WatchOptions { is_on: true, host: None, web: None, tensorboard: None },
+            script,
+        }
+    }
+}
+
 /// What happens when a process dies, as far as the command line says it. None: not said.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecoveryOptions {
@@ -115,6 +136,26 @@ pub struct CollectiveOptions {
     pub watch: WatchOptions,
     /// What to start.
     pub script: ScriptCommand,
+}
+
+impl CollectiveOptions {
+    /// What is usual, for this script.
+    pub fn new(script: ScriptCommand) -> Self {
+        Self {
+            n_processes: 1,
+            nodes: Vec::new(),
+            node: None,
+            start_port: None,
+            gpus: Vec::new(),
+            log_dir: None,
+            max_restarts: 0,
+            is_cloud: false,
+            is_verbose: true,
+            safety: SafetyOptions::default(),
+            watch: WatchOptions { is_on: false, host: None, web: None, tensorboard: None },
+            script,
+        }
+    }
 }
 
 /// What `scale` was asked for.
