@@ -102,10 +102,10 @@ fn read_text(file: &str, source: impl Read) -> Result<DataFrame> {
             ReadLine::Text(line) => line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line),
         };
         let refuse = |refusal| bad(line, refusal);
-        let Some(TextLayout { separator, names }) = &layout else {
+        let Some(TextLayout { separator, names, .. }) = &layout else {
             let found = TextLayout::of(line, &mut cells).map_err(refuse)?;
             columns.resize_with(found.names.len(), Texts::default);
-            if found.is_click_log() {
+            if !found.has_names {
                 add(&cells, &mut columns);
             }
             layout = Some(found);
@@ -137,6 +137,8 @@ fn add(cells: &Cells, columns: &mut [Texts]) {
 struct TextLayout {
     separator: u8,
     names: Vec<String>,
+    /// It is not a row: it names the columns.
+    has_names: bool,
 }
 
 impl TextLayout {
@@ -148,16 +150,12 @@ impl TextLayout {
         let separator = *best.expect("there are some");
         cells.split(line, separator)?;
         let is_label = |text: &[u8]| text == b"0" || text == b"1";
-        let names = match separator == b'\t' && cells.len() == N_CLICK_LOG && is_label(cells.get(0))
-        {
-            true => click_log_names(),
-            false => (0..cells.len()).map(|at| shown(cells.get(at).trim_ascii())).collect(),
+        let has_names = separator != b'\t' || cells.len() != N_CLICK_LOG || !is_label(cells.get(0));
+        let names = match has_names {
+            true => (0..cells.len()).map(|at| shown(cells.get(at).trim_ascii())).collect(),
+            false => click_log_names(),
         };
-        Ok(Self { separator, names })
-    }
-
-    fn is_click_log(&self) -> bool {
-        self.names == click_log_names()
+        Ok(Self { separator, names, has_names })
     }
 }
 
@@ -194,6 +192,16 @@ mod tests {
         assert_eq!((frame.n_rows(), frame.series().len()), (2, 40));
         assert_eq!(frame.get("label").unwrap().values, texts(&["1", "0"]));
         assert!(frame.get("I13").is_some() && frame.get("C26").is_some());
+    }
+
+    #[test]
+    fn a_click_log_may_have_names() {
+        for separator in [",", "\t"] {
+            let names = click_log_names().join(separator);
+            let row = ["1"; N_CLICK_LOG].join(separator);
+            let frame = read_text("f", format!("{names}\n{row}\n").as_bytes()).unwrap();
+            assert_eq!(frame.get("label").unwrap().values, texts(&["1"]), "the names are no row");
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! How fast 1 GB is saved and loaded, against `dd` with fsync in the same turns.
+//! How fast 1 GB of variables and of rows is saved and loaded, against `dd` with fsync in the same turns.
 //!
 //! `BENCH <name> ratio=…`: megabytes a second of ours against those of `dd`. What is loaded is in the page cache;
 //! `_cache` is against a `dd` that reads from there and throws away. `SAVE_BENCH_DIR` says where to save;
@@ -10,12 +10,17 @@ use std::process::Command;
 use std::time::Instant;
 
 use program::{Meta, Program, VarDesc};
+use ps::message::{Phase, Save};
+use ps::server::Store;
 use tensor::{DType, Tensor};
+use testing::big_table;
 use train::{Scope, io};
 
 const N_TURNS: usize = 5;
 const N_VARS: usize = 4;
 const MEGABYTES: usize = 1024;
+/// Numbers in a row of a table.
+const TABLE_WIDTH: usize = 64;
 
 fn main() {
     let dir = std::env::var_os("SAVE_BENCH_DIR").map_or_else(std::env::temp_dir, Into::into);
@@ -50,6 +55,29 @@ fn main() {
         report(&format!("load_{name}"), "dd", &loads);
         report(&format!("load_{name}_cache"), "dd", &cached);
     }
+    drop(scope);
+    save_table(dir.path());
+}
+
+/// A server's table of which rows exist here and there: they are sorted, fetched from all over the memory and written.
+fn save_table(dir: &Path) {
+    let store = big_table::store(TABLE_WIDTH);
+    big_table::fill(&store, (MEGABYTES << 20) as u64 / TABLE_WIDTH as u64 / 4);
+    let stage = dir.join(".paddlewheel/stage-0123456789abcdef").display().to_string();
+    let save = |phase| {
+        let (table, dir) = ("table".to_string(), stage.clone());
+        store.save(&Save { weights_only: false, table, dir, phase }).expect("space");
+    };
+    let mut saves = Vec::new();
+    for turn in 0..N_TURNS + 1 {
+        let saved = rate(|| save(Phase::Write));
+        save(Phase::GiveUp);
+        let written = rate(|| dd("/dev/zero", &dir.join("dd"), "conv=fsync"));
+        if turn > 0 {
+            saves.push((saved, written));
+        }
+    }
+    report("save_1gb_table", "dd", &saves);
 }
 
 /// Megabytes a second.

@@ -422,7 +422,7 @@ fn rows_of(whole: &Tensor, placed: &Placement, share: &Share) -> Result<Rows> {
 
 /// Some rows of a whole variable.
 fn picked(whole: &Tensor, rows: impl Iterator<Item = usize>, n: usize) -> Result<Tensor> {
-    let bytes: Vec<u8> = rows::rows_of(whole, rows).flatten().copied().collect();
+    let bytes = rows::bytes_of_rows(whole, rows);
     Ok(Tensor::from_bytes(whole.dtype(), whole.shape().with_dim(0, n), &bytes)?)
 }
 

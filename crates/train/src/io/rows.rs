@@ -377,12 +377,21 @@ pub(crate) fn counts_to_bytes(counts: impl Iterator<Item = u32>) -> Vec<u8> {
 }
 
 /// The rows of a tensor in a given order.
-pub(crate) fn rows_of<'a>(
+pub(crate) fn rows_of<'a, I: Iterator<Item = usize>>(
     tensor: &'a Tensor,
-    places: impl Iterator<Item = usize> + 'a,
-) -> impl Iterator<Item = &'a [u8]> {
+    places: I,
+) -> impl Iterator<Item = &'a [u8]> + use<'a, I> {
     let row_bytes = tensor.shape().flatten_2d(1).1 * tensor.dtype().size();
     places.map(move |at| &tensor.bytes()[at * row_bytes..][..row_bytes])
+}
+
+/// The same, one behind the other.
+pub(crate) fn bytes_of_rows(tensor: &Tensor, places: impl Iterator<Item = usize>) -> Vec<u8> {
+    let row_bytes = tensor.shape().flatten_2d(1).1 * tensor.dtype().size();
+    // Byte by byte, an iterator takes longer than the disk.
+    let mut bytes = Vec::with_capacity(places.size_hint().0 * row_bytes);
+    rows_of(tensor, places).for_each(|row| bytes.extend_from_slice(row));
+    bytes
 }
 
 #[cfg(test)]

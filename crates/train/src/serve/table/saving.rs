@@ -232,9 +232,7 @@ impl Moment {
         places: impl Iterator<Item = usize>,
     ) -> Option<Vec<u8>> {
         match &mut self.values {
-            MomentValues::Shared(tensors) => {
-                Some(rows::rows_of(tensors.get(var)?, places).flatten().copied().collect())
-            }
+            MomentValues::Shared(tensors) => Some(rows::bytes_of_rows(tensors.get(var)?, places)),
             MomentValues::Kept(kept) => {
                 scope.read(name, |value| kept.chunk(var, value.tensor()?, places))?
             }
@@ -247,9 +245,8 @@ impl OldRows {
         if place >= self.n_places || self.written[var].contains(place) {
             return;
         }
-        self.rows.entry((var, place)).or_insert_with(|| {
-            rows::rows_of(tensor, std::iter::once(place)).flatten().copied().collect()
-        });
+        let now = || rows::bytes_of_rows(tensor, std::iter::once(place));
+        self.rows.entry((var, place)).or_insert_with(now);
     }
 
     fn chunk(
@@ -258,13 +255,18 @@ impl OldRows {
         tensor: &Tensor,
         places: impl Iterator<Item = usize>,
     ) -> Option<Vec<u8>> {
-        let (mut bytes, written) = (Vec::new(), self.written.get_mut(var)?);
+        let (old, written) = (&mut self.rows, self.written.get_mut(var)?);
+        let places = places.inspect(|&place| written.insert(place));
+        if old.is_empty() {
+            return Some(rows::bytes_of_rows(tensor, places));
+        }
+        let mut bytes = Vec::new();
         for place in places {
-            match self.rows.remove(&(var, place)) {
+            match old.remove(&(var, place)) {
                 Some(row) => bytes.extend_from_slice(&row),
-                None => bytes.extend(rows::rows_of(tensor, std::iter::once(place)).flatten()),
+                None => rows::rows_of(tensor, std::iter::once(place))
+                    .for_each(|row| bytes.extend_from_slice(row)),
             }
-            written.insert(place);
         }
         Some(bytes)
     }
