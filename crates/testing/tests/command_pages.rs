@@ -140,10 +140,10 @@ fn bash_completes() {
     let script = text(&paddlewheel(&["completion", "bash"], "100").stdout);
     let offered = |words: &[&str]| {
         let n = words.len() - 1;
-        let line = words.join(" ");
+        let (line, before) = (words.join(" "), words[n - 1]);
         let ask = format!(
             "{script}\nCOMP_WORDS=({line}); [ {n} -lt ${{#COMP_WORDS[@]}} ] || COMP_WORDS+=('')\n\
-             COMP_CWORD={n}; _paddlewheel paddlewheel \"${{COMP_WORDS[{n}]}}\" x\n\
+             COMP_CWORD={n}; _paddlewheel paddlewheel \"${{COMP_WORDS[{n}]}}\" {before}\n\
              printf '%s\\n' \"${{COMPREPLY[@]}}\""
         );
         text(&Command::new("bash").arg("-c").arg(ask).output().unwrap().stdout)

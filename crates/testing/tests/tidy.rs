@@ -25,10 +25,17 @@ const EDGES: &[(&str, &[&str])] = &[
     ("export", &["tensor", "program", "train"]),
     ("predict", &["tensor", "program", "train", "count", "watch"]),
     ("ctr", &["tensor", "program", "data", "train", "fleet"]),
-    ("python", &["tensor", "program", "data", "ps", "train", "fleet", "predict", "ctr", "export"]),
+    ("cli", &["program", "data", "ps", "fleet", "predict", "ctr", "export"]),
+    (
+        "python",
+        &["tensor", "program", "data", "ps", "train", "fleet", "predict", "ctr", "export", "cli"],
+    ),
     (
         "testing",
-        &["tensor", "program", "data", "ps", "train", "fleet", "predict", "ctr", "count", "watch"],
+        &[
+            "tensor", "program", "data", "ps", "train", "fleet", "predict", "ctr", "count",
+            "watch", "cli",
+        ],
     ),
 ];
 

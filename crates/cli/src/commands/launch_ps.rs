@@ -27,7 +27,7 @@ use crate::values::{self, CommaList};
 Examples:
   paddlewheel launch_ps --worker_num 2 --server_num 2 train.py --epochs 3
   paddlewheel launch_ps --snapshot_dir snapshots --web train.py
-  paddlewheel launch_ps --cluster_node_ips 10.0.0.1,10.0.0.2 --node_ip 10.0.0.1 --secret_file key train.py
+  paddlewheel launch_ps --cluster_node_ips 10.0.0.1,10.0.0.2 --node_ip 10.0.0.1 train.py
   paddlewheel launch_ps --on slurm --worker_num 8 --memory 4Gi train.py"
 )]
 pub(crate) struct LaunchPs {
@@ -63,7 +63,7 @@ pub(crate) struct LaunchPs {
     #[arg(long, value_name = "DIRS")]
     save_root: Option<String>,
     #[command(flatten)]
-    recovery: Recovery,
+    recovery: WhenDead,
     #[command(flatten)]
     safety: Safety,
     #[command(flatten)]
@@ -75,7 +75,7 @@ pub(crate) struct LaunchPs {
 /// What happens when a process dies.
 #[derive(Args)]
 #[command(rename_all = "snake_case", next_help_heading = "When a process dies")]
-struct Recovery {
+struct WhenDead {
     /// Where snapshots of the job go
     ///
     /// A launcher that is started again with the same folder goes on where the job was. LOG_DIR/snapshots if

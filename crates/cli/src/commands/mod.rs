@@ -51,7 +51,7 @@ pub(crate) enum SubCommand {
     LaunchPs(Box<launch_ps::LaunchPs>),
     Launch(Box<launch::Launch>),
     Scale(scale::Scale),
-    Watch(watch::Watch),
+    Watch(watch::WatchCommand),
     Render(Box<render::Render>),
     Serve(Box<serve::Serve>),
     Fit(Box<fit::Fit>),

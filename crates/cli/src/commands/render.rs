@@ -12,7 +12,7 @@ use crate::values;
 
 /// What is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Form {
+enum Manifest {
     /// A StatefulSet for servers, an indexed Job for trainers and a headless Service
     K8s,
     /// A JobSet
@@ -35,7 +35,7 @@ Examples:
 pub(crate) struct Render {
     /// For which cluster
     #[arg(value_name = "ENGINE")]
-    engine: Form,
+    engine: Manifest,
     #[command(flatten)]
     script: Script,
     /// k8s, jobset: the container image with paddlewheel and the script
@@ -85,9 +85,9 @@ pub(crate) struct Render {
 impl Render {
     pub(crate) fn run(self: Box<Self>) -> Result<i32> {
         let engine = match self.engine {
-            Form::K8s => Engine::Kubernetes,
-            Form::Jobset => Engine::JobSet,
-            Form::Slurm => Engine::Slurm,
+            Manifest::K8s => Engine::Kubernetes,
+            Manifest::Jobset => Engine::JobSet,
+            Manifest::Slurm => Engine::Slurm,
         };
         print(&render(engine, &self.options())?)
     }

@@ -18,7 +18,7 @@ use crate::values;
 Examples:
   paddlewheel watch 10.0.0.1:7170 10.0.0.2:7170
   paddlewheel watch --web 0.0.0.0:8790 --jsonl metrics.jsonl 127.0.0.1:7170")]
-pub(crate) struct Watch {
+pub(crate) struct WatchCommand {
     /// Processes of a job that answer HTTP (PADDLEWHEEL_METRICS_PORT)
     #[arg(value_name = "HOST:PORT", required = true, value_parser = values::endpoint)]
     processes: Vec<Endpoint>,
@@ -33,7 +33,7 @@ pub(crate) struct Watch {
     jsonl: Option<PathBuf>,
 }
 
-impl Watch {
+impl WatchCommand {
     pub(crate) fn run(self) -> Result<i32> {
         Ok(launch::watch(&self.options(), &mut Console::stderr())?)
     }
