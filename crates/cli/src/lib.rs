@@ -10,13 +10,12 @@ mod caller;
 mod commands;
 mod error;
 mod page;
-mod tree;
 mod values;
 mod words;
 
 pub use caller::Caller;
+pub use commands::tree::tree;
 pub use page::page;
-pub use tree::tree;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -33,7 +32,7 @@ const FAILED: i32 = 1;
 
 /// The command as a program of its own.
 pub fn main() -> ExitCode {
-    fleet::bug::report_panics(tree::VERSION);
+    fleet::bug::report_panics(commands::tree::VERSION);
     let process = fleet::env::own_process();
     let code = run(&process.words, &Caller::plain(process.program));
     ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use clap::Command;
 
-use crate::tree::tree;
+use crate::commands::tree::tree;
 
 /// The width of the page.
 const WIDTH: usize = 100;

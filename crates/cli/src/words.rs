@@ -85,7 +85,7 @@ fn is_optional(option: &Arg) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tree::tree;
+    use crate::commands::tree::tree;
 
     fn check(line: &[&str], expected: &[&str]) {
         let mut tree = tree();

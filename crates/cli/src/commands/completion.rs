@@ -4,8 +4,8 @@ use clap::{Args, ValueEnum};
 use clap_complete::{Shell, generate};
 
 use super::print;
+use crate::commands::tree::tree;
 use crate::error::Result;
-use crate::tree::tree;
 
 /// A shell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -18,14 +18,15 @@ mod run;
 mod scale;
 mod serve;
 mod show;
+pub(crate) mod tree;
 mod version;
 mod watch;
 
 use clap::Parser;
 
 use crate::caller::Caller;
+use crate::commands::tree::VERSIONS;
 use crate::error::Result;
-use crate::tree::VERSIONS;
 
 /// Trains, serves and inspects sparse models; runs Fluid scripts.
 ///

@@ -17,7 +17,7 @@ use crate::words::in_order;
 type Parsed<T> = std::result::Result<T, clap::Error>;
 
 fn parse(line: &str) -> Parsed<SubCommand> {
-    let mut tree = crate::tree::tree();
+    let mut tree = crate::commands::tree::tree();
     tree.build();
     let words: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
     SubCommand::from_arg_matches(&tree.try_get_matches_from_mut(in_order(&tree.clone(), &words))?)
@@ -230,7 +230,7 @@ fn options_of_fit_are_settings() {
 #[test]
 fn a_reader_has_the_words_that_datasets_know() {
     // The values that a dataset's pipe command may have are those of the command.
-    let tree = crate::tree::tree();
+    let tree = crate::commands::tree::tree();
     let reader = tree.find_subcommand("criteo-reader").unwrap();
     for (id, option) in [("hash", "--hash"), ("dense", "--dense")] {
         let arg = reader.get_arguments().find(|arg| arg.get_id() == id).unwrap();

@@ -3,8 +3,8 @@
 use clap::Args;
 
 use super::print;
+use crate::commands::tree::VERSIONS;
 use crate::error::Result;
-use crate::tree::VERSIONS;
 
 /// Prints our version and that of Fluid whose behaviour we have.
 #[derive(Args)]

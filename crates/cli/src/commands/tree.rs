@@ -2,7 +2,7 @@
 
 use clap::{ArgAction, Command, CommandFactory};
 
-use crate::commands::SubCommand;
+use super::SubCommand;
 
 /// Our version.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
