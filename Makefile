@@ -123,6 +123,7 @@ bench: $(VENV)/ready  ## Measures training, reading and calls from Python, one n
 	$(VENV)/bin/python python/bench/recovery.py
 	$(VENV)/bin/python python/bench/scale.py
 	$(VENV)/bin/python python/bench/watching.py
+	$(VENV)/bin/python python/bench/security.py
 	$(VENV)/bin/python python/bench/collective.py --torch "$(wildcard $(TORCH_PYTHON))"
 
 WHEEL := .wheel

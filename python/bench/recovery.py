@@ -162,10 +162,16 @@ class Job:
         self.output.close()
 
 
-def speed(mode, batch, data, snapshots):
+def make_data(folder):
+    """Click logs for two trainers."""
+    make = [os.path.join(BIN, "paddlewheel"), "make-criteo", folder]
+    rows = str(2 * PASS_ROWS)
+    subprocess.run(make + ["--rows", rows, "--files", "2"], check=True, capture_output=True)
+
+
+def speed(mode, batch, data, options):
     """Samples a second of a job: both trainers, the median of the passes after the first."""
     with tempfile.TemporaryDirectory() as folder:
-        options = ["--snapshot_dir", os.path.join(folder, "snapshots")] if snapshots else []
         job = Job(folder, ["--train", mode, str(batch), data], options)
         job.wait()
         job.output.close()
@@ -178,7 +184,8 @@ def cost(case, rounds, data):
     plain, kept = [], []
     for at in range(rounds):
         for side in [plain, kept] if at % 2 else [kept, plain]:
-            side.append(speed(mode, int(batch), data, side is kept))
+            options = ["--snapshot_dir", "snapshots"] if side is kept else []
+            side.append(speed(mode, int(batch), data, options))
     ours, against = statistics.median(kept), statistics.median(plain)
     print(
         f"BENCH snapshots_{mode}_b{batch} ratio={ours / against:.3f} ours={ours:.0f} "
@@ -265,9 +272,7 @@ def main():
     parser.add_argument("--only", type=lambda text: text.split(","), default=cases)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as data:
-        make = [os.path.join(BIN, "paddlewheel"), "make-criteo", data]
-        rows = str(2 * PASS_ROWS)
-        subprocess.run(make + ["--rows", rows, "--files", "2"], check=True, capture_output=True)
+        make_data(data)
         for case in options.only:
             if case == "kill":
                 kill()

@@ -18,6 +18,8 @@ import tempfile
 import threading
 import urllib.request
 
+from recovery import make_data
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 BIN = os.path.dirname(sys.executable)
 GOAL = 0.99
@@ -76,8 +78,7 @@ def main():
     parser.add_argument("--modes", default="sync,async")
     params = parser.parse_args()
     with tempfile.TemporaryDirectory() as data:
-        make = [os.path.join(BIN, "paddlewheel"), "make-criteo", data, "--rows", "80000", "--files", "2"]
-        subprocess.check_call(make, stdout=subprocess.DEVNULL)
+        make_data(data)
         for mode in params.modes.split(","):
             plain, watched, n_answers = [], [], 0
             for turn in range(params.rounds):

@@ -7,6 +7,7 @@
 //! pipe commands, and none outlives the readers, and `hadoop`, which is waited for. A pass either gives every sample of its files or
 //! ends with an error that names the file; what is skipped was allowed to be and is counted.
 
+pub mod answers;
 mod batch;
 mod checksum;
 mod click_log;

@@ -1,8 +1,9 @@
 //! The secret of a job, as the environment gives it to a process.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use ps::access::tls::{CertificateFiles, Tls};
 use ps::{Access, Secret};
 
 use crate::env::{self, EnvVars};
@@ -13,7 +14,9 @@ const FILE_BYTES_MAX: u64 = 4096;
 
 /// What this process shows to others of its job, and asks them to show.
 pub fn current() -> Result<Access> {
-    from_environment(&env::process)
+    let access = from_environment(&env::process)?;
+    access.check_keys()?;
+    Ok(access)
 }
 
 /// The same, from any environment: the secret from a file or a variable, if there is one.
@@ -24,15 +27,34 @@ pub fn from_environment(var: &dyn Fn(&str) -> Option<String>) -> Result<Access> 
         (None, Some(text)) => Some(Secret::new(&text.value)?),
         (None, None) => None,
     };
-    let insecure = match vars.first(env::INSECURE) {
-        None => false,
-        Some(found) => match found.value.as_str() {
-            "1" | "true" | "True" | "yes" | "on" => true,
-            "0" | "false" | "False" | "no" | "off" => false,
-            _ => return Err(found.bad("1 or 0")),
-        },
+    let insecure = is_on(vars, env::INSECURE)?;
+    Ok(Access { secret, insecure, tls: tls(vars)? })
+}
+
+fn is_on(vars: EnvVars<'_>, names: &'static [&'static str]) -> Result<bool> {
+    let Some(found) = vars.first(names) else { return Ok(false) };
+    match found.value.as_str() {
+        "1" | "true" | "True" | "yes" | "on" => Ok(true),
+        "0" | "false" | "False" | "no" | "off" => Ok(false),
+        _ => Err(found.bad("1 or 0")),
+    }
+}
+
+/// How connections are encrypted: with certificates if there are some.
+fn tls(vars: EnvVars<'_>) -> Result<Option<Tls>> {
+    const ENGINE: &str = "a job with certificates";
+    let all = [env::TLS_CERT, env::TLS_KEY, env::TLS_CA];
+    let Some(seen) = all.into_iter().find_map(|names| vars.first(names)) else {
+        return Ok(if is_on(vars, env::TLS)? { Some(Tls::for_job()?) } else { None });
     };
-    Ok(Access { secret, insecure })
+    let path = |names| -> Result<PathBuf> { Ok(vars.with(names, ENGINE, &seen)?.value.into()) };
+    let files = CertificateFiles {
+        certificate: path(env::TLS_CERT)?,
+        key: path(env::TLS_KEY)?,
+        authorities: path(env::TLS_CA)?,
+        name: vars.first(env::TLS_NAME).map(|found| found.value),
+    };
+    Ok(Some(Tls::from_files(&files)?))
 }
 
 /// The secret in a file.

@@ -161,6 +161,16 @@ pub(crate) const LAST_STATE: &[&str] = &["PADDLEWHEEL_LAST_STATE"];
 
 /// The Python that runs scripts, where none has started us; ours.
 pub(crate) const PYTHON: &[&str] = &["PADDLEWHEEL_PYTHON"];
+/// Whether connections are encrypted with keys that are made for the job; ours.
+pub(crate) const TLS: &[&str] = &["PADDLEWHEEL_TLS"];
+/// The certificate of this process; ours.
+pub(crate) const TLS_CERT: &[&str] = &["PADDLEWHEEL_TLS_CERT"];
+/// Its private key; ours.
+pub(crate) const TLS_KEY: &[&str] = &["PADDLEWHEEL_TLS_KEY"];
+/// The authorities; ours.
+pub(crate) const TLS_CA: &[&str] = &["PADDLEWHEEL_TLS_CA"];
+/// The name that all certificates of a job have; ours.
+pub(crate) const TLS_NAME: &[&str] = &["PADDLEWHEEL_TLS_NAME"];
 
 /// Where files go that are not kept (`TMPDIR`).
 pub fn temporary_folder() -> PathBuf {

@@ -85,6 +85,7 @@ const DEFAULTS: &[(&str, FlagValue)] = &[
     ("max_restarts", FlagValue::Count(5)),
     ("recovery_deadline_secs", FlagValue::Count(300)),
     ("recovery_memory_mb", FlagValue::Count(4096)),
+    ("request_memory_mb", FlagValue::Count(0)),
     ("resume", FlagValue::Text(String::new())),
     ("rpc_deadline", FlagValue::Count(180_000)),
     ("rpc_disable_reuse_port", FlagValue::Bool(false)),
@@ -241,6 +242,13 @@ impl Flags {
         usize::try_from(n_bytes).unwrap_or(usize::MAX)
     }
 
+    /// Bytes that a server holds at most of what trainers send and ask for (`request_memory_mb`); none: half of
+    /// the memory there is.
+    pub fn request_memory(&self) -> Option<u64> {
+        let megabytes = Some(self.count("request_memory_mb")).filter(|&n| n > 0);
+        megabytes.map(|n| n.saturating_mul(1 << 20))
+    }
+
     /// Where snapshots are written (`snapshot_dir`).
     pub fn snapshot_dir(&self) -> Option<PathBuf> {
         self.path("snapshot_dir")
@@ -320,6 +328,7 @@ impl Flags {
         serving.bind_attempts = u32::try_from(self.rpc_retry_bind_port()).unwrap_or(u32::MAX);
         serving.go_on = self.tolerate_lost_trainers();
         serving.save_roots = self.save_roots();
+        serving.request_bytes_max = self.request_memory();
         if self.given("worker_update_interval_secs").is_some() {
             serving.lease_ms = millis(self.worker_update_interval().max(LEASE_MIN));
         }

@@ -206,6 +206,18 @@ pub fn value_blobs<'a>(value: &'a mut Value, blobs: &mut Blobs<'a>) {
     }
 }
 
+const NO_MEMORY: Error = Error::Malformed("there is no memory for what it says that it holds");
+
+/// Memory for what follows. The system gives it when it is written to: not more of it than has come.
+fn zeros<T: bytemuck::Zeroable>(n: usize) -> Result<Vec<T>> {
+    /// Less is not worth the question.
+    const ASKED_MIN: usize = 1 << 20;
+    if n >= ASKED_MIN {
+        Vec::<T>::new().try_reserve_exact(n).map_err(|_| NO_MEMORY)?;
+    }
+    Ok(bytemuck::zeroed_vec(n))
+}
+
 impl<'a> Reader<'a> {
     /// Reads a frame with these meta bytes and `n_blob_bytes` to follow.
     pub fn new(meta: &'a [u8], n_blob_bytes: usize, into: Destination<'a>) -> Self {
@@ -286,14 +298,14 @@ impl<'a> Reader<'a> {
     pub fn bytes(&mut self) -> Result<Vec<u8>> {
         let n = self.u32()? as usize;
         self.claim(n)?;
-        Ok(vec![0; n])
+        zeros(n)
     }
 
     /// Row ids.
     pub fn keys(&mut self) -> Result<Vec<i64>> {
         let n = self.u32()? as usize;
         self.claim(n.saturating_mul(8))?;
-        Ok(vec![0; n])
+        zeros(n)
     }
 
     /// A tensor.
@@ -323,7 +335,8 @@ impl<'a> Reader<'a> {
         }
         self.claim(n_bytes)?;
         let mut tensor = self.into.pool.take(n_bytes);
-        tensor.resize_as(dtype, Shape::new(&dims[..rank]));
+        let resized = tensor.try_resize_as(dtype, Shape::new(&dims[..rank]));
+        resized.map_err(|_| NO_MEMORY)?;
         Ok(tensor)
     }
 

@@ -2,10 +2,12 @@
 
 use std::str::FromStr;
 
+use crate::budget::Overfull;
 use crate::endpoint::Endpoint;
 use crate::failure::Failure;
 use crate::recovery::{NoCommonCut, TermState};
 use crate::refusal::Refusal;
+use crate::tls_failure::TlsFailure;
 use crate::unproved::{SECRET_BYTES_MIN, Unproved};
 
 /// What can go wrong between trainers and servers.
@@ -26,6 +28,22 @@ pub enum Error {
         n_bytes: u64,
         /// What is allowed.
         n_bytes_max: u64,
+    },
+
+    /// A peer sends more than a server holds for it.
+    #[error("{n_bytes} bytes are held for this peer, and at most {n_bytes_max} for all")]
+    Overfull {
+        /// What is held for it.
+        n_bytes: u64,
+        /// What is held for all.
+        n_bytes_max: u64,
+    },
+
+    /// A peer asks, and asks again.
+    #[error("{n} questions without an answer")]
+    Questions {
+        /// How many it asked.
+        n: usize,
     },
 
     /// The operating system refused or the connection broke.
@@ -63,6 +81,19 @@ pub enum Error {
     NoSecret {
         /// What is not of this machine alone.
         endpoint: Endpoint,
+    },
+
+    /// Connections cannot be encrypted.
+    #[error("TLS: {0}")]
+    Tls(TlsFailure),
+
+    /// A process does not come to an encrypted connection with us.
+    #[error("no encrypted connection with {endpoint}: {why}")]
+    NotEncrypted {
+        /// Where it is.
+        endpoint: Endpoint,
+        /// What is wrong.
+        why: TlsFailure,
     },
 
     /// A process does not prove that it belongs to the job.
@@ -177,6 +208,34 @@ pub enum Error {
         /// Why.
         refusal: Refusal,
     },
+}
+
+impl From<Overfull> for Error {
+    fn from(Overfull { n_bytes, n_bytes_max }: Overfull) -> Self {
+        Error::Overfull { n_bytes, n_bytes_max }
+    }
+}
+
+impl Error {
+    /// What went wrong with a connection before the first message.
+    pub(crate) fn of_connection(endpoint: &Endpoint, error: std::io::Error) -> Self {
+        match TlsFailure::of(&error) {
+            Some(why) => Error::NotEncrypted { endpoint: endpoint.clone(), why },
+            None => Error::Socket(error),
+        }
+    }
+
+    /// Whether another try to connect ends in the same way.
+    pub(crate) fn is_final(&self) -> bool {
+        use Unproved::{Encrypted, Impostor, Secret, Version};
+        match self {
+            Error::NoSecret { .. } | Error::Tls(_) | Error::NotEncrypted { .. } => true,
+            Error::Unproved { why, .. } => {
+                matches!(why, Secret | Impostor | Encrypted | Version { .. })
+            }
+            _ => false,
+        }
+    }
 }
 
 fn unproved_words(why: &Unproved) -> String {

@@ -1,6 +1,7 @@
 //! The parameter server: knows tables and keys, never a program.
 
 pub mod access;
+mod budget;
 mod chunks;
 pub mod codec;
 pub mod collective;
@@ -21,6 +22,7 @@ pub mod server;
 pub mod shm;
 pub mod table;
 pub mod tcp;
+mod tls_failure;
 mod unproved;
 
 pub use access::{Access, Secret};
@@ -30,3 +32,4 @@ pub use error::{Error, Missing, Result};
 pub use ids::{ConnId, Millis, TrainerId, VarId};
 pub use refusal::Refusal;
 pub use shm::SharedMemory;
+pub use tls_failure::{CertificateFault, TlsFailure};

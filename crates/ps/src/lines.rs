@@ -238,6 +238,11 @@ pub fn name_taken(endpoint: &Endpoint) -> Line {
     Line::warning("network", text)
 }
 
+/// Somebody does not prove to be of this job, or does not come to an encrypted connection.
+pub fn refused(peer: &str, why: &str) -> Line {
+    Line::warning("network", format!("a connection of {peer} was refused: {why}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

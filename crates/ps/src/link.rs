@@ -11,6 +11,7 @@ use crate::ids::Millis;
 use crate::message::{Hello, Notice, Ping, Pong, Reply, Request};
 use crate::recovery::{Term, TermState};
 use crate::refusal::Refusal;
+use crate::tls_failure::TlsFailure;
 
 /// Ids of questions have this bit, numbers of changes do not.
 const QUESTION: u64 = 1 << 63;
@@ -40,6 +41,8 @@ impl Default for LinkConfig {
 pub enum Broken {
     /// The server refused the greeting or a change.
     Refused(Refusal),
+    /// No encrypted connection came about.
+    NotEncrypted(TlsFailure),
     /// The server forgot changes it had served: it was started again.
     Restarted,
     /// The server is of another term.
@@ -174,8 +177,8 @@ impl Link {
     }
 
     /// No connection was made, because one of the two sides does not let the other in.
-    pub fn turned_away(&mut self, refusal: Refusal) {
-        self.broken.get_or_insert(Broken::Refused(refusal));
+    pub fn turned_away(&mut self, why: Broken) {
+        self.broken.get_or_insert(why);
     }
 
     /// The connection broke.

@@ -1,5 +1,6 @@
 //! Why a server says no. Refusals travel: a trainer sees the same type the server made.
 
+use crate::budget::Overfull;
 use crate::recovery::TermState;
 
 /// Why a server refuses a request.
@@ -198,6 +199,25 @@ pub enum Refusal {
         roots: String,
     },
 
+    /// More than the server holds.
+    #[error(
+        "this server holds {n_bytes} bytes of what this trainer sends or asks for, and at most {n_bytes_max} for all \
+         trainers: send less at a time, or start servers with a larger FLAGS_request_memory_mb"
+    )]
+    TooMuch {
+        /// What is held for the trainer.
+        n_bytes: u64,
+        /// What is held for all.
+        n_bytes_max: u64,
+    },
+
+    /// More questions than a server remembers.
+    #[error("this trainer has asked {n} questions that are not answered yet, which no script does")]
+    TooManyQuestions {
+        /// How many.
+        n: u32,
+    },
+
     /// A cut that the term did not begin from.
     #[error("cut {cut} cannot be recalled: this term began from cut {base}")]
     NoSuchCut {
@@ -210,4 +230,10 @@ pub enum Refusal {
     /// An error of the server's own.
     #[error("{0}")]
     Failed(String),
+}
+
+impl From<Overfull> for Refusal {
+    fn from(Overfull { n_bytes, n_bytes_max }: Overfull) -> Self {
+        Refusal::TooMuch { n_bytes, n_bytes_max }
+    }
 }

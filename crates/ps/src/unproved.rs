@@ -25,6 +25,12 @@ pub enum Unproved {
     /// Something else of this package listens there.
     #[error("another kind of process listens there: is the address right?")]
     Service,
+    /// Only the other side encrypts.
+    #[error(
+        "it uses TLS, and this process does not: give all processes of a job the same PADDLEWHEEL_TLS (--tls), \
+         or certificates, or neither"
+    )]
+    Encrypted,
     /// The first bytes are not ours.
     #[error("the first bytes are not ours (an HTTP client, another service?)")]
     NotOurs,

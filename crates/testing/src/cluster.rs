@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::net::TcpListener;
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -225,6 +226,16 @@ pub fn role_variables(
         }
     }
     variables
+}
+
+/// Takes the name by which processes of this machine would find a server, as long as what is returned
+/// lives: they connect over TCP then.
+pub fn take_local_name(endpoint: &Endpoint) -> OwnedFd {
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, socket};
+    let name = SocketAddrUnix::new_abstract_name(format!("paddlewheel/{endpoint}").as_bytes());
+    let taken = socket(AddressFamily::UNIX, SocketType::STREAM, None).expect("a socket");
+    bind(&taken, &name.expect("a name")).expect("the name is free");
+    taken
 }
 
 /// End points of 127.0.0.1 that nobody uses.

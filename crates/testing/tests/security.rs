@@ -353,7 +353,7 @@ fn a_flood_of_silent_connections_costs_little_and_keeps_nobody_out() {
     allow_descriptors();
     let (mut child, endpoint) = crowd_server();
     let process = child.id().to_string();
-    // Once it answers, all its threads are there.
+    // Once it answers, it serves; its last threads may still be on their way.
     let first = TcpStream::connect((endpoint.host.as_str(), endpoint.port)).unwrap();
     enter(&first, &Access::default(), Service::Server).unwrap();
     let before = Use::of(&process);
@@ -364,7 +364,8 @@ fn a_flood_of_silent_connections_costs_little_and_keeps_nobody_out() {
     let trainer = Client::new(endpoint.clone(), hello, Patience::default());
     trainer.ensure_connected().unwrap();
     let during = Use::of(&process);
-    assert_eq!(during.n_threads, before.n_threads);
+    let n_workers = (2 * thread::available_parallelism().unwrap().get()).clamp(4, 64);
+    assert!(during.n_threads <= 3 + n_workers, "{} threads", during.n_threads);
     assert!(during.n_files < before.n_files + 1_100, "{} files", during.n_files);
     let n_bytes = during.n_bytes.saturating_sub(before.n_bytes);
     assert!(n_bytes < 32 << 20, "{n_bytes} bytes more");

@@ -49,6 +49,7 @@ const FACADE: &[&str] = &[
 const DATA: &[&str] = &[
     "crates/program/src/op/protos.txt",
     "crates/testing/golden/",
+    "crates/testing/tls/",
     "crates/watch/src/job/page.html",
     "python/paddlewheel/dataset/data/",
     "python/paddlewheel/py.typed",

@@ -36,21 +36,53 @@ impl Script {
 pub(crate) struct Safety {
     /// The secret of the job, for all its machines; made for the job if it runs on one
     #[arg(long, value_name = "FILE")]
-    pub(crate) secret_file: Option<PathBuf>,
+    secret_file: Option<PathBuf>,
     /// Speak to other machines without a secret
     #[arg(long)]
-    pub(crate) insecure: bool,
+    insecure: bool,
+    /// Encrypt connections between machines, with keys that are made for the job
+    #[arg(long)]
+    tls: bool,
+    /// Encrypt them with certificates: that of this process (PEM)
+    #[arg(long, value_name = "FILE")]
+    tls_cert: Option<PathBuf>,
+    /// Its private key (PEM)
+    #[arg(long, value_name = "FILE")]
+    tls_key: Option<PathBuf>,
+    /// The authorities whose certificates are taken (PEM)
+    #[arg(long, value_name = "FILE")]
+    tls_ca: Option<PathBuf>,
+    /// The name that all certificates have [default: the host of each server]
+    #[arg(long, value_name = "NAME")]
+    tls_name: Option<String>,
 }
 
 impl Safety {
     /// The first option that is given.
     pub(crate) fn given(&self) -> Option<&'static str> {
-        let given = [(self.secret_file.is_some(), "--secret_file"), (self.insecure, "--insecure")];
+        let given = [
+            (self.secret_file.is_some(), "--secret_file"),
+            (self.insecure, "--insecure"),
+            (self.tls, "--tls"),
+            (self.tls_cert.is_some(), "--tls_cert"),
+            (self.tls_key.is_some(), "--tls_key"),
+            (self.tls_ca.is_some(), "--tls_ca"),
+            (self.tls_name.is_some(), "--tls_name"),
+        ];
         first_given(&given)
     }
 
     pub(crate) fn options(self, save_root: Option<String>) -> SafetyOptions {
-        SafetyOptions { secret_file: self.secret_file, insecure: self.insecure, save_root }
+        SafetyOptions {
+            secret_file: self.secret_file,
+            insecure: self.insecure,
+            save_root,
+            tls: self.tls,
+            tls_cert: self.tls_cert,
+            tls_key: self.tls_key,
+            tls_ca: self.tls_ca,
+            tls_name: self.tls_name,
+        }
     }
 }
 

@@ -36,6 +36,12 @@ use tries::{StoreFailure, Tries};
 use web::Web;
 pub use webhdfs::HdfsAccess;
 
+/// How many names are in a list that a store sent, whichever kind of store it was.
+pub(crate) fn read_lists(text: &str) -> usize {
+    let keys = s3::KeyList::read(text).map_or(0, |list| list.keys.len());
+    keys + webhdfs::FileStatus::read_list(text).map_or(0, |list| list.len())
+}
+
 /// For how long a store that cannot be reached is tried again.
 const PATIENCE: Duration = Duration::from_secs(60);
 

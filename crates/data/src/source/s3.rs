@@ -154,7 +154,7 @@ pub(super) struct KeyList {
 }
 
 impl KeyList {
-    fn read(text: &str) -> std::result::Result<Self, StoreFailure> {
+    pub(super) fn read(text: &str) -> std::result::Result<Self, StoreFailure> {
         if !text.contains("<ListBucketResult") {
             return Err(StoreFailure::Lasting(
                 "the server sends something else than a list".to_string(),

@@ -149,8 +149,7 @@ impl NameNode {
         if reply.status != 200 {
             return Err(reply.refusal());
         }
-        let bad = |error| StoreFailure::Lasting(format!("the name node sends no JSON: {error}"));
-        serde_json::from_str(&reply.text()?).map_err(bad)
+        json(&reply.text()?)
     }
 
     pub(super) fn status(&self, path: &str) -> std::result::Result<FileStatus, StoreFailure> {
@@ -159,14 +158,13 @@ impl NameNode {
 
     /// What is in a folder, by name; of a file, the file.
     pub(super) fn list(&self, path: &str) -> std::result::Result<Vec<FileStatus>, StoreFailure> {
-        let json = self.json(path, "LISTSTATUS")?;
-        let unknown = || StoreFailure::Lasting("the name node sends no list of files".to_string());
-        let all = json["FileStatuses"]["FileStatus"].as_array().ok_or_else(unknown)?;
-        let mut list: Vec<FileStatus> =
-            all.iter().map(FileStatus::read).collect::<std::result::Result<_, _>>()?;
-        list.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(list)
+        FileStatus::list(&self.json(path, "LISTSTATUS")?)
     }
+}
+
+fn json(text: &str) -> std::result::Result<Value, StoreFailure> {
+    let bad = |error| StoreFailure::Lasting(format!("the name node sends no JSON: {error}"));
+    serde_json::from_str(text).map_err(bad)
 }
 
 /// Whether it is an answer of WebHDFS: a page, or the words of Hadoop's other port, are not.
@@ -194,6 +192,20 @@ fn addresses(place: &HdfsPath<'_>) -> Vec<String> {
 }
 
 impl FileStatus {
+    /// What a name node says of a folder, as text.
+    pub(super) fn read_list(text: &str) -> std::result::Result<Vec<Self>, StoreFailure> {
+        Self::list(&json(text)?)
+    }
+
+    fn list(json: &Value) -> std::result::Result<Vec<Self>, StoreFailure> {
+        let unknown = || StoreFailure::Lasting("the name node sends no list of files".to_string());
+        let all = json["FileStatuses"]["FileStatus"].as_array().ok_or_else(unknown)?;
+        let mut list: Vec<Self> =
+            all.iter().map(Self::read).collect::<std::result::Result<_, _>>()?;
+        list.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(list)
+    }
+
     fn read(json: &Value) -> std::result::Result<Self, StoreFailure> {
         let read = || {
             Some(Self {

@@ -83,6 +83,16 @@ pub struct SafetyOptions {
     pub insecure: bool,
     /// The folders below which servers save.
     pub save_root: Option<String>,
+    /// Connections are encrypted with keys that are made for the job.
+    pub tls: bool,
+    /// The certificate of each process.
+    pub tls_cert: Option<PathBuf>,
+    /// Its private key.
+    pub tls_key: Option<PathBuf>,
+    /// The authorities whose certificates are taken.
+    pub tls_ca: Option<PathBuf>,
+    /// The name that all certificates have.
+    pub tls_name: Option<String>,
 }
 
 /// Who may see what a job does.

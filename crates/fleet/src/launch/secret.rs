@@ -6,7 +6,7 @@ use ps::{Access, Endpoint, Secret, tcp};
 use super::options::SafetyOptions;
 use super::plan::Job;
 use crate::access;
-use crate::env::{INSECURE, SECRET, SECRET_FILE};
+use crate::env::{INSECURE, SECRET, SECRET_FILE, TLS, TLS_CA, TLS_CERT, TLS_KEY, TLS_NAME};
 use crate::error::{Error, Result};
 
 /// Variables that all processes of a job get.
@@ -34,11 +34,23 @@ pub(super) fn prepare(
     var: &dyn Fn(&str) -> Option<String>,
 ) -> Result<SecretVars> {
     let mut shared = Vec::new();
-    if let Some(path) = &options.secret_file {
-        let absolute = std::path::absolute(path);
+    let files = [
+        (SECRET_FILE[0], &options.secret_file),
+        (TLS_CERT[0], &options.tls_cert),
+        (TLS_KEY[0], &options.tls_key),
+        (TLS_CA[0], &options.tls_ca),
+    ];
+    for (name, path) in files {
+        let Some(path) = path else { continue };
         let failed = |source| Error::File { what: "read", path: path.clone(), source };
-        let path = absolute.map_err(failed)?.to_string_lossy().into_owned();
-        shared.push((SECRET_FILE[0], path));
+        let path = std::path::absolute(path).map_err(failed)?.to_string_lossy().into_owned();
+        shared.push((name, path));
+    }
+    if options.tls {
+        shared.push((TLS[0], "1".to_string()));
+    }
+    if let Some(name) = &options.tls_name {
+        shared.push((TLS_NAME[0], name.clone()));
     }
     if options.insecure {
         shared.push((INSECURE[0], "1".to_string()));
@@ -52,8 +64,9 @@ pub(super) fn prepare(
     };
     let access = access::from_environment(&|name| given(name).or_else(|| var(name)))?;
     check(job, &access)?;
-    if access.secret.is_none() && !access.insecure && !job.is_wide {
-        shared.push((SECRET[0], Secret::random_text()?));
+    match access.secret.is_none() && !access.insecure && !job.is_wide {
+        true => shared.push((SECRET[0], Secret::random_text()?)),
+        false => access.check_keys()?,
     }
     Ok(SecretVars(shared))
 }

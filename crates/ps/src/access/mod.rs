@@ -4,12 +4,16 @@
 //! ([`proof`]). [docs/security.md](../../../../docs/security.md) says what this protects from.
 
 pub mod proof;
+pub mod tls;
+mod verifiers;
 
 use std::sync::Arc;
 
 use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
+use crate::tls_failure::TlsFailure;
 use crate::unproved::SECRET_BYTES_MIN;
+use tls::Tls;
 
 /// What the processes of a job know, and nobody else.
 #[derive(Clone, PartialEq, Eq)]
@@ -46,12 +50,14 @@ pub struct Access {
     pub secret: Option<Secret>,
     /// Whether other machines are spoken to without a secret.
     pub insecure: bool,
+    /// How connections between machines are encrypted, if they are.
+    pub tls: Option<Tls>,
 }
 
 impl Access {
     /// With a secret.
     pub fn with(secret: Secret) -> Self {
-        Self { secret: Some(secret), insecure: false }
+        Self { secret: Some(secret), ..Self::default() }
     }
 
     /// The key of the proofs. A job without a secret has a key that everybody knows: the proof then
@@ -60,9 +66,23 @@ impl Access {
         self.secret.as_ref().map_or(&[], |secret| &secret.0)
     }
 
+    /// Whether the other side must prove something.
+    pub(crate) fn is_guarded(&self) -> bool {
+        self.secret.is_some() || self.tls.as_ref().is_some_and(Tls::has_certificates)
+    }
+
+    /// An error if there are keys that prove nothing, and no secret that does.
+    pub fn check_keys(&self) -> Result<()> {
+        let is_made = self.tls.as_ref().is_some_and(|tls| !tls.has_certificates());
+        match is_made && self.secret.is_none() {
+            true => Err(Error::Tls(TlsFailure::NoSecret)),
+            false => Ok(()),
+        }
+    }
+
     /// An error if an end point that is not of this machine alone would be used without a secret.
     pub(crate) fn check(&self, endpoint: &Endpoint, is_loopback: bool) -> Result<()> {
-        match self.secret.is_some() || self.insecure || is_loopback {
+        match self.is_guarded() || self.insecure || is_loopback {
             true => Ok(()),
             false => Err(Error::NoSecret { endpoint: endpoint.clone() }),
         }

@@ -222,6 +222,7 @@ impl Connecting {
         match begun.starts_with(FRAME_MAGIC) {
             // A server of an older release answers with a frame.
             true => ProofStep::end(Err(OLDER)),
+            false if is_tls(begun) => ProofStep::end(Err(Unproved::Encrypted)),
             false if is_ours(begun) => ProofStep::default(),
             false => ProofStep::end(Err(Unproved::NotOurs)),
         }
@@ -280,6 +281,7 @@ impl Prove for Accepting {
         let n = self.n_wanted() + self.transcript.begun.len();
         match self.transcript.collect(bytes, n) {
             // Whoever speaks something else need not end what it says.
+            None if !self.is_opened && is_tls(&self.transcript.begun) => not_encrypted(),
             None if !self.is_opened && !is_ours(&self.transcript.begun) => {
                 ProofStep::end(Err(Unproved::NotOurs))
             }
@@ -299,6 +301,9 @@ impl Accepting {
             let send = crate::frame::to_bytes(&crate::frame::Frame { id: 0, body: &reply });
             let end = Some(Err(Unproved::Version { ours: VERSION, theirs }));
             return ProofStep { send, end };
+        }
+        if is_tls(message) {
+            return not_encrypted();
         }
         if !message.starts_with(MAGIC) {
             return ProofStep::end(Err(Unproved::NotOurs));
@@ -328,6 +333,17 @@ impl Accepting {
         let end = if is_proof { Ok(()) } else { Err(Unproved::Secret) };
         ProofStep { send, end: Some(end) }
     }
+}
+
+/// Whether bytes begin as those of TLS do: a greeting, or an alert.
+fn is_tls(begun: &[u8]) -> bool {
+    matches!(begun, [21 | 22] | [21 | 22, 3, ..])
+}
+
+/// Tells a process that uses TLS, in an alert of TLS (protocol version), that we do not.
+fn not_encrypted() -> ProofStep {
+    let send = vec![21, 3, 3, 0, 2, 2, 70];
+    ProofStep { send, end: Some(Err(Unproved::Encrypted)) }
 }
 
 /// Whether bytes may be the beginning of an opening, or of a frame of an older release.

@@ -197,6 +197,13 @@ impl Request {
                 | Request::Cut(_)
         )
     }
+
+    /// Bytes of its memory, more or less.
+    pub(crate) fn n_bytes(&self) -> u64 {
+        let mut out = Writer::default();
+        self.encode(&mut out);
+        out.n_bytes() as u64
+    }
 }
 
 /// Every change up to the frame's id was applied.

@@ -3,6 +3,7 @@
 use tensor::Value;
 
 use super::Body;
+use crate::budget::THING_BYTES;
 use crate::codec::{Blobs, Reader, Writer, value_blobs};
 use crate::error::Result;
 use crate::ids::VarId;
@@ -17,6 +18,15 @@ pub struct Grad {
 }
 
 impl Grad {
+    /// Bytes of its memory.
+    pub(crate) fn n_bytes(&self) -> u64 {
+        let n_bytes = match &self.value {
+            Value::Rows(rows) => rows.value.bytes().len() + size_of_val(rows.ids.as_slice()),
+            value => value.tensor().map_or(0, |tensor| tensor.bytes().len()),
+        };
+        n_bytes as u64 + THING_BYTES
+    }
+
     /// Whether all its numbers are finite. A value without floats always is.
     pub fn is_finite(&self) -> bool {
         let tensor = match &self.value {

@@ -66,6 +66,12 @@ impl Body for Refusal {
             }
             Refusal::Secret => out.u8(22),
             Refusal::Elsewhere { dir, roots } => texts(out, 23, &[dir, roots]),
+            Refusal::TooMuch { n_bytes, n_bytes_max } => {
+                out.u8(24);
+                out.u64(*n_bytes);
+                out.u64(*n_bytes_max);
+            }
+            Refusal::TooManyQuestions { n } => u32s(out, 25, &[*n]),
         }
     }
 
@@ -113,6 +119,8 @@ impl Body for Refusal {
             21 => Refusal::NoSuchCut { cut: input.u64()?, base: input.u64()? },
             22 => Refusal::Secret,
             23 => Refusal::Elsewhere { dir: input.str()?, roots: input.str()? },
+            24 => Refusal::TooMuch { n_bytes: input.u64()?, n_bytes_max: input.u64()? },
+            25 => Refusal::TooManyQuestions { n: input.u32()? },
             _ => return Err(Error::Malformed("an unknown refusal")),
         })
     }

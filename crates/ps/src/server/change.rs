@@ -31,7 +31,7 @@ impl Server {
         let progress = match request {
             Request::Push(push) => self.push(change, push),
             Request::Barrier(barrier) => self.barrier(change, barrier.round),
-            Request::Cut(piece) => Ok(self.part_of_cut(change, piece)),
+            Request::Cut(piece) => self.part_of_cut(change, piece),
             Request::Complete(_) => {
                 self.inform(format!("{trainer} completed"));
                 self.go(now, change, Membership::Completed)
@@ -70,6 +70,7 @@ impl Server {
             if let Some(conn) = self.members.conn(trainer) {
                 match served {
                     Ok(()) => self.reply(conn, seq, Ack),
+                    Err(refusal @ Refusal::TooMuch { .. }) => self.cut_off(conn, seq, refusal),
                     Err(refusal) => self.reply(conn, seq, refusal),
                 }
             }

@@ -7,6 +7,7 @@ use super::change::Progress;
 use super::cut_state::{CutState, Protocol, add_chunks};
 use super::work::OfCuts;
 use super::{Change, CutRecord, Purpose, Server, Task, WrittenCut};
+use crate::budget::Held;
 use crate::chunks::Chunks;
 use crate::ids::{ConnId, Millis, TrainerId};
 use crate::message::{Cut, Notice, Push};
@@ -65,6 +66,7 @@ struct CutPart {
     cut: u64,
     state: Chunks,
     journal: Chunks,
+    held: Vec<Held>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,13 +144,14 @@ impl ServerCuts {
     }
 
     /// Takes a message of a part; the part, if it is whole now.
-    fn arrive(&mut self, trainer: TrainerId, piece: Cut) -> Option<CutPart> {
+    fn arrive(&mut self, trainer: TrainerId, piece: Cut, held: Held) -> Option<CutPart> {
         let mut part = self.arriving.remove(&trainer).unwrap_or_default();
         if part.cut != piece.cut {
             part = CutPart { cut: piece.cut, ..CutPart::default() };
         }
         part.state.push(piece.state);
         part.journal.push(piece.journal);
+        part.held.push(held);
         if !piece.has_more {
             return Some(part);
         }
@@ -173,18 +176,21 @@ impl ServerCuts {
 
 impl Server {
     /// A trainer's part of a cut, or a piece of it.
-    pub(super) fn part_of_cut(&mut self, change: Change, piece: Cut) -> Progress {
+    pub(super) fn part_of_cut(&mut self, change: Change, piece: Cut) -> Result<Progress, Refusal> {
         if !self.config.recovers {
-            return Progress::Served;
+            return Ok(Progress::Served);
         }
         let Cut { cut, complete, .. } = piece;
-        let Some(part) = self.cuts.arrive(change.trainer, piece) else { return Progress::Served };
+        let held = self.hold(change.trainer, (piece.state.len() + piece.journal.len()) as u64)?;
+        let Some(part) = self.cuts.arrive(change.trainer, piece, held) else {
+            return Ok(Progress::Served);
+        };
         if cut > self.cuts.begun {
             self.begin_cut(cut);
         }
         let Some(collecting) = self.cuts.collecting.as_mut().filter(|it| it.cut == cut) else {
             self.cuts.owe(change.trainer, &part.journal);
-            return Progress::Served;
+            return Ok(Progress::Served);
         };
         // What all servers have kept, this one has.
         if self.cuts.kept.contains(&complete) {
@@ -197,11 +203,11 @@ impl Server {
         }
         if collecting.mark == Mark::Made {
             self.check_cut();
-            return Progress::Served;
+            return Ok(Progress::Served);
         }
         collecting.waiting.push(change);
         self.go_on_when_quiet();
-        Progress::UnderWay
+        Ok(Progress::UnderWay)
     }
 
     /// The first part of a cut is here.

@@ -45,9 +45,10 @@ use std::sync::Arc;
 
 use tensor::Value;
 
+use crate::budget::{Account, Budget, Held, THING_BYTES};
 use crate::ids::{ConnId, Millis, TrainerId, VarId};
 use crate::lines::Severity;
-use crate::message::{LookUp, PIECE_BYTES, Pull, Reply, Request, Stats, VarInfo};
+use crate::message::{Grad, LookUp, PIECE_BYTES, Pull, Reply, Request, Stats, VarInfo};
 use crate::refusal::Refusal;
 use all_gather::AllGathers;
 use all_to_all::AllToAllState;
@@ -89,6 +90,8 @@ pub struct ServerConfig {
     pub recover_ms: u64,
     /// Bytes of what a trainer gave to a cut that it gets back in one message.
     pub piece_bytes: usize,
+    /// Bytes that are held at most of what all trainers send and ask for.
+    pub request_bytes_max: u64,
 }
 
 impl Default for ServerConfig {
@@ -107,6 +110,7 @@ impl Default for ServerConfig {
             ready_ms: 5_000,
             recover_ms: 300_000,
             piece_bytes: PIECE_BYTES,
+            request_bytes_max: u64::MAX,
         }
     }
 }
@@ -130,6 +134,7 @@ struct Waiting {
     asker: Asker,
     after: u64,
     question: Question,
+    _held: Held,
 }
 
 /// Who asked, where, and under which number.
@@ -144,6 +149,16 @@ struct Asker {
 enum Question {
     Pull(Pull),
     LookUp(LookUp),
+}
+
+impl Question {
+    fn n_bytes(&self) -> u64 {
+        let n_bytes = match self {
+            Question::Pull(pull) => size_of_val(pull.vars.as_slice()),
+            Question::LookUp(look_up) => size_of_val(look_up.keys.as_slice()),
+        };
+        n_bytes as u64
+    }
 }
 
 /// A change that is being served.
@@ -209,6 +224,13 @@ struct Queued {
     request: Request,
 }
 
+/// A message that waits for its turn, and what it costs.
+#[derive(Debug)]
+struct Kept {
+    message: Queued,
+    _held: Held,
+}
+
 /// The state machine; see the module.
 pub struct Server {
     config: ServerConfig,
@@ -225,7 +247,10 @@ pub struct Server {
     running: BTreeMap<u64, Purpose>,
     n_works: u64,
     /// Trainers one of whose messages is being served, and what came from them meanwhile.
-    busy: BTreeMap<TrainerId, VecDeque<Queued>>,
+    busy: BTreeMap<TrainerId, VecDeque<Kept>>,
+    /// What all trainers may have here that waits, and what each of them has.
+    budget: Budget,
+    accounts: BTreeMap<TrainerId, Account>,
     /// Why the job cannot go on.
     failure: Option<Refusal>,
     stats: Stats,
@@ -280,6 +305,8 @@ impl Server {
             running: BTreeMap::new(),
             n_works: 0,
             busy: BTreeMap::new(),
+            budget: Budget::new(config.request_bytes_max),
+            accounts: BTreeMap::new(),
             failure: None,
             stats: Stats::default(),
             staleness: Staleness::default(),
@@ -351,7 +378,7 @@ impl Server {
         match (self.running.remove(&id), outcome) {
             (Some(Purpose::Push(change, _)), Outcome::Checked(Ok(grads))) => {
                 let staged = match self.is_current(change) {
-                    true => self.rounds.stage(change.trainer, grads),
+                    true => self.stage(change.trainer, grads),
                     false => Ok(()),
                 };
                 self.served(now, change, staged);
@@ -407,10 +434,41 @@ impl Server {
     /// time.
     fn take_turn(&mut self, now: Millis, trainer: TrainerId, message: Queued) {
         let is_free = matches!(message.request, Request::Ping(_));
-        match self.busy.get_mut(&trainer).filter(|_| !is_free) {
-            Some(queue) => queue.push_back(message),
-            None => self.serve(now, trainer, message),
+        if is_free || !self.busy.contains_key(&trainer) {
+            return self.serve(now, trainer, message);
         }
+        let Queued { conn, id, .. } = message;
+        match (self.hold(trainer, message.request.n_bytes()), self.busy.get_mut(&trainer)) {
+            (Ok(held), Some(queue)) => queue.push_back(Kept { message, _held: held }),
+            (Ok(_), None) => {}
+            (Err(refusal), _) => self.cut_off(conn, id, refusal),
+        }
+    }
+
+    /// Counts something of a trainer that stays here for a while; an error if that is too much.
+    fn hold(&mut self, trainer: TrainerId, n_bytes: u64) -> Result<Held, Refusal> {
+        let budget = &self.budget;
+        let account = self.accounts.entry(trainer).or_insert_with(|| budget.account());
+        Ok(account.hold(n_bytes + THING_BYTES)?)
+    }
+
+    /// Gradients for a round.
+    fn stage(&mut self, trainer: TrainerId, grads: Vec<Grad>) -> Result<(), Refusal> {
+        let n_bytes = grads.iter().map(Grad::n_bytes).sum();
+        let held = self.hold(trainer, n_bytes)?;
+        self.rounds.stage(trainer, grads, held)
+    }
+
+    /// What connections and this server share a limit with.
+    pub(crate) fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
+    /// Says no for the last time.
+    fn cut_off(&mut self, conn: ConnId, id: u64, refusal: Refusal) {
+        self.warn(format!("a connection was cut: {refusal}"));
+        self.reply(conn, id, refusal);
+        self.actions.push(Action::Close(conn));
     }
 
     fn serve(&mut self, now: Millis, trainer: TrainerId, message: Queued) {
@@ -426,7 +484,7 @@ impl Server {
     fn next_turn(&mut self, now: Millis, trainer: TrainerId) {
         let mut queue = self.busy.remove(&trainer).unwrap_or_default();
         self.members.heard(trainer, now);
-        while let Some(message) = queue.pop_front() {
+        while let Some(Kept { message, .. }) = queue.pop_front() {
             if self.members.who(message.conn) == Some(trainer) {
                 self.serve(now, trainer, message);
             }

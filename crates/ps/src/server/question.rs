@@ -1,7 +1,6 @@
 //! Questions: they change nothing that matters, and may come twice.
 
 use std::collections::BTreeSet;
-use std::collections::btree_map::Entry;
 
 use super::{Asker, NewsAsked, Outcome, Purpose, Question, Server, Task, Waiting};
 use crate::ids::TrainerId;
@@ -62,9 +61,16 @@ impl Server {
             return self.reply(asker.conn, asker.id, failure);
         }
         // Asked again: it waits already.
-        if let Entry::Vacant(place) = self.waiting.entry((asker.conn, asker.id)) {
-            place.insert(Waiting { asker, after, question });
-            self.check_stuck();
+        if self.waiting.contains_key(&(asker.conn, asker.id)) {
+            return;
+        }
+        match self.hold(asker.trainer, question.n_bytes()) {
+            Ok(held) => {
+                let waiting = Waiting { asker, after, question, _held: held };
+                self.waiting.insert((asker.conn, asker.id), waiting);
+                self.check_stuck();
+            }
+            Err(refusal) => self.cut_off(asker.conn, asker.id, refusal),
         }
     }
 

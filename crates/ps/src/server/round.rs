@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
+use crate::budget::Held;
 use crate::ids::TrainerId;
 use crate::message::{Grad, Push};
 use crate::refusal::Refusal;
@@ -31,6 +32,9 @@ pub(super) struct Rounds {
 struct Contribution {
     closed: VecDeque<Vec<Grad>>,
     open: Vec<Grad>,
+    /// What those cost.
+    held: VecDeque<Vec<Held>>,
+    held_open: Vec<Held>,
 }
 
 impl Rounds {
@@ -67,6 +71,8 @@ impl Rounds {
         for (trainer, parts) in parts {
             let Some(part) = self.contributions.get_mut(trainer.0 as usize) else { continue };
             part.closed = parts.into_iter().map(|part| part.grads).collect();
+            // Those were written to a cut: there is place for them.
+            part.held = part.closed.iter().map(|_| Vec::new()).collect();
             if !part.closed.is_empty() {
                 self.n_closed += 1;
                 self.awaited.remove(&trainer);
@@ -79,8 +85,15 @@ impl Rounds {
     }
 
     /// Gradients for the part that the trainer has not closed yet.
-    pub(super) fn stage(&mut self, trainer: TrainerId, grads: Vec<Grad>) -> Result<(), Refusal> {
-        self.near(trainer)?.open.extend(grads);
+    pub(super) fn stage(
+        &mut self,
+        trainer: TrainerId,
+        grads: Vec<Grad>,
+        held: Held,
+    ) -> Result<(), Refusal> {
+        let part = self.near(trainer)?;
+        part.open.extend(grads);
+        part.held_open.push(held);
         Ok(())
     }
 
@@ -108,6 +121,7 @@ impl Rounds {
         let part = self.near(trainer)?;
         let grads = std::mem::take(&mut part.open);
         part.closed.push_back(grads);
+        part.held.push_back(std::mem::take(&mut part.held_open));
         if part.closed.len() == 1 {
             self.n_closed += 1;
             self.awaited.remove(&trainer);
@@ -117,7 +131,8 @@ impl Rounds {
 
     /// Drops what a trainer staged and will never close. What it closed counts.
     pub(super) fn forget_open(&mut self, trainer: TrainerId) {
-        self.part(trainer).open.clear();
+        let part = self.part(trainer);
+        (part.open, part.held_open) = (Vec::new(), Vec::new());
     }
 
     /// Rounds wait for this trainer from now on.
@@ -145,6 +160,7 @@ impl Rounds {
         let mut grads = Vec::with_capacity(self.n_closed);
         for (id, part) in (0..).map(TrainerId).zip(&mut self.contributions) {
             grads.extend(part.closed.pop_front().map(|part| (id, part)));
+            part.held.pop_front();
             if part.closed.is_empty() && active(id) {
                 self.awaited.insert(id);
             }
@@ -198,11 +214,11 @@ mod tests {
     #[test]
     fn a_round_waits_for_everybody_and_comes_in_the_order_of_ranks() {
         let mut rounds = Rounds::new(2, 0);
-        rounds.stage(TrainerId(1), grad(2)).unwrap();
+        rounds.stage(TrainerId(1), grad(2), Held::default()).unwrap();
         rounds.close(TrainerId(1), 1).unwrap();
         assert!(complete(&mut rounds, |_| true).is_none());
         assert!(rounds.missing().eq([TrainerId(0)]));
-        rounds.stage(TrainerId(0), grad(1)).unwrap();
+        rounds.stage(TrainerId(0), grad(1), Held::default()).unwrap();
         rounds.close(TrainerId(0), 1).unwrap();
         assert_eq!(vars(complete(&mut rounds, |_| true)), [(0, vec![1]), (1, vec![2])]);
         assert_eq!(rounds.applied(), 1);
@@ -212,9 +228,9 @@ mod tests {
     #[test]
     fn a_trainer_that_is_gone_is_not_waited_for_and_its_closed_part_counts() {
         let mut rounds = Rounds::new(2, 0);
-        rounds.stage(TrainerId(1), grad(2)).unwrap();
+        rounds.stage(TrainerId(1), grad(2), Held::default()).unwrap();
         rounds.close(TrainerId(1), 1).unwrap();
-        rounds.stage(TrainerId(1), grad(7)).unwrap();
+        rounds.stage(TrainerId(1), grad(7), Held::default()).unwrap();
         rounds.forget_open(TrainerId(1));
         rounds.excuse(TrainerId(1));
         rounds.close(TrainerId(0), 1).unwrap();
@@ -269,7 +285,7 @@ mod tests {
         let mut rounds = Rounds::new(1, 0);
         let trainer = TrainerId(0);
         for round in 1..=2 {
-            rounds.stage(trainer, grad(1)).unwrap();
+            rounds.stage(trainer, grad(1), Held::default()).unwrap();
             rounds.close(trainer, round).unwrap();
         }
         assert!(rounds.begin(|_| true).is_some());
@@ -284,12 +300,12 @@ mod tests {
     fn nobody_runs_far_ahead() {
         let mut rounds = Rounds::new(2, 0);
         for round in 1..=WAITING_MAX as u64 {
-            rounds.stage(TrainerId(0), grad(1)).unwrap();
+            rounds.stage(TrainerId(0), grad(1), Held::default()).unwrap();
             rounds.close(TrainerId(0), round).unwrap();
         }
         let next = WAITING_MAX as u64 + 1;
         let closed = rounds.close(TrainerId(0), next).map(drop);
-        for refused in [rounds.stage(TrainerId(0), grad(1)), closed] {
+        for refused in [rounds.stage(TrainerId(0), grad(1), Held::default()), closed] {
             assert!(matches!(refused, Err(Refusal::Ahead { trainer: 0, .. })), "{refused:?}");
         }
     }
@@ -297,16 +313,16 @@ mod tests {
     #[test]
     fn a_part_counts_once_however_often_it_is_closed() {
         let mut rounds = Rounds::new(2, 0);
-        rounds.stage(TrainerId(1), grad(2)).unwrap();
+        rounds.stage(TrainerId(1), grad(2), Held::default()).unwrap();
         assert_eq!(rounds.close(TrainerId(1), 1), Ok(true));
         // Its process is started again, and another server does not have that part.
-        rounds.stage(TrainerId(1), grad(8)).unwrap();
+        rounds.stage(TrainerId(1), grad(8), Held::default()).unwrap();
         assert_eq!(rounds.close(TrainerId(1), 1), Ok(false));
         rounds.close(TrainerId(0), 1).unwrap();
         assert_eq!(vars(complete(&mut rounds, |_| true)), [(0, vec![]), (1, vec![2])]);
-        rounds.stage(TrainerId(1), grad(9)).unwrap();
+        rounds.stage(TrainerId(1), grad(9), Held::default()).unwrap();
         assert_eq!(rounds.close(TrainerId(1), 1), Ok(false), "the round is over");
-        rounds.stage(TrainerId(1), grad(3)).unwrap();
+        rounds.stage(TrainerId(1), grad(3), Held::default()).unwrap();
         rounds.close(TrainerId(1), 2).unwrap();
         rounds.close(TrainerId(0), 2).unwrap();
         assert_eq!(vars(complete(&mut rounds, |_| true)), [(0, vec![]), (1, vec![3])]);

@@ -11,6 +11,8 @@ use crate::access::proof::{Accepting, Connecting, Prove, Service, Transport, Unp
 use crate::access::{Access, random};
 use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
+use crate::lines;
+use crate::tls_failure::TlsFailure;
 
 /// How long a peer has to prove that it belongs to the job.
 pub(super) const PROOF_TIME: Duration = Duration::from_secs(10);
@@ -48,21 +50,49 @@ pub(super) fn advance(
 #[derive(Debug)]
 pub(super) struct Entering {
     pub(super) stream: Stream,
-    guest: Connecting,
+    access: Access,
+    door: Service,
+    /// None until an encrypted connection is there, if it is to be one.
+    guest: Option<Connecting>,
     until: Instant,
 }
 
 impl Entering {
     pub(super) fn begin(stream: Stream, access: &Access, door: Service) -> io::Result<Self> {
+        let (access, until) = (access.clone(), Instant::now() + PROOF_TIME);
+        let mut entering = Self { stream, access, door, guest: None, until };
+        if !entering.stream.is_encrypted() {
+            entering.open()?;
+        }
+        Ok(entering)
+    }
+
+    /// Sends the first message of the proof.
+    fn open(&mut self) -> io::Result<()> {
         let nonce = random().map_err(io::Error::other)?;
-        let (guest, opening) = Connecting::new(access, door, stream.transport(), nonce);
-        (&mut &stream).write_all(&opening)?;
-        Ok(Self { stream, guest, until: Instant::now() + PROOF_TIME })
+        let transport = self.stream.transport();
+        let (guest, opening) = Connecting::new(&self.access, self.door, transport, nonce);
+        (&mut &self.stream).write_all(&opening)?;
+        self.guest = Some(guest);
+        Ok(())
+    }
+
+    fn go_on(&mut self) -> io::Result<ProofEnd> {
+        if self.guest.is_none() {
+            if !self.stream.greet().map_err(without_greeting)? {
+                return Ok(None);
+            }
+            self.open()?;
+        }
+        match &mut self.guest {
+            Some(guest) => advance(&mut &self.stream, guest),
+            None => Ok(None),
+        }
     }
 
     /// Goes on, for as long as a read may take.
     pub(super) fn advance(&mut self) -> io::Result<ProofEnd> {
-        match advance(&mut &self.stream, &mut self.guest)? {
+        match self.go_on()? {
             None if Instant::now() > self.until => {
                 Err(io::Error::new(io::ErrorKind::TimedOut, "whoever listens there says nothing"))
             }
@@ -73,12 +103,25 @@ impl Entering {
     /// Waits until it is proved.
     pub(super) fn finish(mut self, endpoint: &Endpoint) -> Result<Stream> {
         loop {
-            match self.advance().map_err(Error::Socket)? {
+            let end = self.advance().map_err(|error| Error::of_connection(endpoint, error));
+            match end? {
                 Some(Ok(())) => return Ok(self.stream),
                 Some(Err(why)) => return Err(Error::Unproved { endpoint: endpoint.clone(), why }),
                 None => {}
             }
         }
+    }
+}
+
+/// A process that ends the greeting of TLS without a word may not know TLS.
+fn without_greeting(error: io::Error) -> io::Error {
+    use io::ErrorKind::{ConnectionReset, UnexpectedEof};
+    match error.kind() {
+        UnexpectedEof | ConnectionReset => {
+            let words = "the other side ended the greeting of TLS: is TLS on in all processes?";
+            io::Error::new(error.kind(), words)
+        }
+        _ => error,
     }
 }
 
@@ -123,6 +166,9 @@ impl Proving {
 
     /// Goes on with what has come.
     pub(super) fn advance(&mut self, stream: &Stream) -> io::Result<ProofEnd> {
+        if !stream.greet()? {
+            return Ok(None);
+        }
         let host = match &mut self.host {
             Some(host) => host,
             none => {
@@ -155,6 +201,11 @@ impl Porch {
         Self { access: access.clone(), door, waiting: VecDeque::new() }
     }
 
+    /// A connection, encrypted if those of this job are; none if that is not possible.
+    pub(super) fn host(&self, socket: TcpStream) -> Option<Stream> {
+        Stream::host(socket, &self.access).ok()
+    }
+
     /// Somebody has connected.
     pub(super) fn add(&mut self, stream: Stream) {
         if stream.set_nonblocking(true).is_err() {
@@ -182,7 +233,15 @@ impl Porch {
                 Ok(None) if now < visitor.until => self.waiting.push_back(visitor),
                 Ok(Some(Ok(()))) => proved.push(visitor.stream),
                 // Nobody of ours, or gone.
-                Ok(_) | Err(_) => {}
+                Ok(None) => {}
+                Ok(Some(Err(why))) => {
+                    lines::refused(&visitor.stream.peer(), &why.to_string()).say_once();
+                }
+                Err(error) => {
+                    if let Some(why) = TlsFailure::of(&error) {
+                        lines::refused(&visitor.stream.peer(), &why.to_string()).say_once();
+                    }
+                }
             }
         }
         let is_ready = |stream: &Stream| {

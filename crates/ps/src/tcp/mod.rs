@@ -7,9 +7,11 @@ mod client;
 mod entrance;
 mod group;
 mod joining;
+mod memory;
 mod mesh;
 mod rendezvous;
 mod serve;
+mod tls;
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream, ToSocketAddrs};
@@ -23,6 +25,7 @@ pub use client::{Client, Patience, Ticket};
 pub use entrance::enter;
 pub use group::{ClientGroup, LostTrainer, Stops};
 pub use joining::join;
+pub use memory::half_of_memory;
 pub use mesh::{Membership, Mesh, MeshSettings};
 pub use rendezvous::{Rendezvous, find_others};
 pub use serve::{Listener, Stop};
@@ -35,6 +38,7 @@ use crate::error::{Error, Result};
 use crate::ids::Millis;
 use crate::lines;
 use entrance::Entering;
+use tls::TlsStream;
 
 /// What is found at an end point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +78,8 @@ pub fn is_of_this_machine(host: &str) -> io::Result<bool> {
 
 /// An error if this end point is not of this machine alone and the job has no secret.
 pub fn check_access(access: &Access, endpoint: &Endpoint) -> Result<()> {
-    if access.secret.is_some() {
+    access.check_keys()?;
+    if access.is_guarded() {
         return Ok(());
     }
     let is_loopback = is_loopback(endpoint);
@@ -96,6 +101,7 @@ fn is_loopback(endpoint: &Endpoint) -> bool {
 enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
+    Tls(Box<TlsStream>),
 }
 
 /// Reads return at least so often, to look at the time.
@@ -109,14 +115,60 @@ const FRAME_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Stream {
     /// Connects; nothing was proved yet.
-    fn connect(endpoint: &Endpoint, timeout: Duration, way: Way) -> io::Result<Self> {
+    fn connect(
+        endpoint: &Endpoint,
+        timeout: Duration,
+        way: Way,
+        access: &Access,
+    ) -> io::Result<Self> {
         let near = if way == Way::Any { near(endpoint) } else { None };
-        let stream = match near {
-            Some(stream) => Stream::Unix(stream),
-            None => Stream::Tcp(connect_tcp(endpoint, timeout)?),
+        let stream = match (near, &access.tls) {
+            (Some(stream), _) => Stream::Unix(stream),
+            (None, None) => Stream::Tcp(connect_tcp(endpoint, timeout)?),
+            (None, Some(tls)) => {
+                let (socket, session) =
+                    (connect_tcp(endpoint, timeout)?, tls.guest(&endpoint.host)?);
+                Stream::Tls(Box::new(TlsStream::new(socket, session, tls)?))
+            }
         };
         stream.set_timeouts()?;
         Ok(stream)
+    }
+
+    /// The side that listens: encrypted if this job's connections are.
+    fn host(socket: TcpStream, access: &Access) -> io::Result<Self> {
+        let Some(tls) = &access.tls else { return Ok(Stream::Tcp(socket)) };
+        Ok(Stream::Tls(Box::new(TlsStream::new(socket, tls.host()?, tls)?)))
+    }
+
+    /// Goes on with the greeting of TLS; whether it is complete.
+    fn greet(&self) -> io::Result<bool> {
+        match self {
+            Stream::Tls(stream) => stream.greet(),
+            Stream::Tcp(_) | Stream::Unix(_) => Ok(true),
+        }
+    }
+
+    fn is_encrypted(&self) -> bool {
+        matches!(self, Stream::Tls(_))
+    }
+
+    /// Whether bytes that were decrypted wait in this process.
+    fn has_input(&self) -> bool {
+        matches!(self, Stream::Tls(stream) if stream.has_input())
+    }
+
+    /// Whether bytes that were written wait in this process.
+    fn is_pending(&self) -> bool {
+        matches!(self, Stream::Tls(stream) if stream.is_pending())
+    }
+
+    /// Sends bytes that were written before, as far as the socket takes them.
+    fn push(&self) -> io::Result<()> {
+        match self {
+            Stream::Tls(stream) => stream.push(),
+            Stream::Tcp(_) | Stream::Unix(_) => Ok(()),
+        }
     }
 
     /// Connects, and waits for the proof that the other side belongs to the job.
@@ -128,16 +180,17 @@ impl Stream {
         door: Service,
     ) -> Result<Self> {
         check_access(access, endpoint)?;
-        let stream = Self::connect(endpoint, timeout, way).map_err(Error::Socket)?;
-        let is_local = stream.is_local();
-        let entered = Entering::begin(stream, access, door).map_err(Error::Socket);
-        match entered.and_then(|entering| entering.finish(endpoint)) {
+        let enter = |way| {
+            let stream = Self::connect(endpoint, timeout, way, access);
+            let is_local = stream.as_ref().is_ok_and(Stream::is_local);
+            let begun = stream.and_then(|stream| Entering::begin(stream, access, door));
+            let begun = begun.map_err(|error| Error::of_connection(endpoint, error));
+            (is_local, begun.and_then(|entering| entering.finish(endpoint)))
+        };
+        match enter(way) {
             // Somebody may have taken the name.
-            Err(_) if is_local => {
-                let stream = Self::connect(endpoint, timeout, Way::Tcp).map_err(Error::Socket)?;
-                Entering::begin(stream, access, door).map_err(Error::Socket)?.finish(endpoint)
-            }
-            entered => entered,
+            (true, Err(_)) => enter(Way::Tcp).1,
+            (_, entered) => entered,
         }
     }
 
@@ -146,6 +199,7 @@ impl Stream {
         match self {
             Stream::Tcp(_) => Transport::Tcp,
             Stream::Unix(_) => Transport::Unix,
+            Stream::Tls(stream) => Transport::Tls(stream.exported()),
         }
     }
 
@@ -161,6 +215,10 @@ impl Stream {
                 stream.set_read_timeout(Some(READ_TIMEOUT))?;
                 stream.set_write_timeout(Some(WRITE_SLICE))
             }
+            Stream::Tls(stream) => {
+                stream.set_read_timeout(Some(READ_TIMEOUT));
+                Ok(())
+            }
         }
     }
 
@@ -172,6 +230,10 @@ impl Stream {
                 stream.set_nonblocking(is_nonblocking)
             }
             Stream::Unix(stream) => stream.set_nonblocking(is_nonblocking),
+            Stream::Tls(stream) => {
+                stream.set_nonblocking(is_nonblocking);
+                Ok(())
+            }
         }
     }
 
@@ -180,6 +242,10 @@ impl Stream {
         match self {
             Stream::Tcp(stream) => stream.set_read_timeout(timeout),
             Stream::Unix(stream) => stream.set_read_timeout(timeout),
+            Stream::Tls(stream) => {
+                stream.set_read_timeout(timeout);
+                Ok(())
+            }
         }
     }
 
@@ -187,18 +253,19 @@ impl Stream {
     fn own_address(&self) -> io::Result<std::net::IpAddr> {
         match self {
             Stream::Tcp(stream) => Ok(stream.local_addr()?.ip()),
+            Stream::Tls(stream) => Ok(stream.socket.local_addr()?.ip()),
             Stream::Unix(_) => Ok(std::net::Ipv4Addr::LOCALHOST.into()),
         }
     }
 
     /// Who it is, for a line about it.
     fn peer(&self) -> String {
-        match self {
-            Stream::Tcp(stream) => {
-                stream.peer_addr().map_or("somebody".to_string(), |peer| peer.ip().to_string())
-            }
-            Stream::Unix(_) => "a process of this machine".to_string(),
-        }
+        let socket = match self {
+            Stream::Tcp(socket) => socket,
+            Stream::Tls(stream) => &stream.socket,
+            Stream::Unix(_) => return "a process of this machine".to_string(),
+        };
+        socket.peer_addr().map_or("somebody".to_string(), |peer| peer.ip().to_string())
     }
 
     /// Whether the peer is a process of this machine.
@@ -211,6 +278,7 @@ impl Stream {
         let _ = match self {
             Stream::Tcp(stream) => stream.shutdown(Shutdown::Both),
             Stream::Unix(stream) => stream.shutdown(Shutdown::Both),
+            Stream::Tls(stream) => stream.socket.shutdown(Shutdown::Both),
         };
     }
 }
@@ -220,6 +288,7 @@ impl AsFd for Stream {
         match self {
             Stream::Tcp(stream) => stream.as_fd(),
             Stream::Unix(stream) => stream.as_fd(),
+            Stream::Tls(stream) => stream.as_fd(),
         }
     }
 }
@@ -239,6 +308,7 @@ impl Read for &Stream {
         match self {
             Stream::Tcp(stream) => (&mut &*stream).read(bytes),
             Stream::Unix(stream) => (&mut &*stream).read(bytes),
+            Stream::Tls(stream) => stream.read_vectored(&mut [io::IoSliceMut::new(bytes)]),
         }
         .inspect(|n| NETWORK.received_bytes.add(*n as u64))
     }
@@ -247,6 +317,7 @@ impl Read for &Stream {
         match self {
             Stream::Tcp(stream) => (&mut &*stream).read_vectored(slices),
             Stream::Unix(stream) => (&mut &*stream).read_vectored(slices),
+            Stream::Tls(stream) => stream.read_vectored(slices),
         }
         .inspect(|n| NETWORK.received_bytes.add(*n as u64))
     }
@@ -257,6 +328,7 @@ impl Write for &Stream {
         match self {
             Stream::Tcp(stream) => (&mut &*stream).write(bytes),
             Stream::Unix(stream) => (&mut &*stream).write(bytes),
+            Stream::Tls(stream) => stream.write_vectored(&[io::IoSlice::new(bytes)]),
         }
         .inspect(|n| NETWORK.sent_bytes.add(*n as u64))
     }
@@ -265,6 +337,7 @@ impl Write for &Stream {
         match self {
             Stream::Tcp(stream) => (&mut &*stream).write_vectored(slices),
             Stream::Unix(stream) => (&mut &*stream).write_vectored(slices),
+            Stream::Tls(stream) => stream.write_vectored(slices),
         }
         .inspect(|n| NETWORK.sent_bytes.add(*n as u64))
     }

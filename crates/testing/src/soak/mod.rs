@@ -62,6 +62,8 @@ pub fn targets() -> Vec<Target> {
         saved::snapshots(),
         readers::csv(),
         readers::parquet(),
+        readers::lists(),
+        readers::zstd(),
         exchanged::safetensors(),
         exchanged::table_rows(),
         exchanged::predictions(),

@@ -7,6 +7,7 @@ use data::{Dataset, DatasetKind, FeedDesc, MultiSlot, Native, Positions, Records
 use program::{Program, stream};
 use ps::rendezvous::{Gathering, Place, RendezvousReply, Report, Side};
 use ps::{ConnId, Endpoint};
+use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 use tensor::{Rows, Tensor, Value};
 
 use super::Target;
@@ -31,7 +32,7 @@ pub(super) fn program() -> Target {
                 black_box(program.prune(&[last], &[]).is_ok());
             }
         }),
-        share: 170,
+        share: 155,
     }
 }
 
@@ -55,7 +56,7 @@ pub(super) fn variables() -> Target {
                 black_box(stream::to_bytes(&value));
             }
         }),
-        share: 170,
+        share: 155,
     }
 }
 
@@ -175,6 +176,51 @@ pub(super) fn parquet() -> Target {
             black_box(reader.run(bytes, &mut Vec::new()).is_ok());
         }),
         share: 20,
+    }
+}
+
+/// Lists of files, as object stores and name nodes send them.
+pub(super) fn lists() -> Target {
+    let s3 = b"<?xml version=\"1.0\"?><ListBucketResult><EncodingType>url</EncodingType><IsTruncated>true</IsTruncated>\
+        <NextContinuationToken>a&amp;b</NextContinuationToken><Contents><Key>a%20b/part-0</Key></Contents>\
+        <Contents><Key>&#233;&lt;</Key></Contents></ListBucketResult>";
+    let node = br#"{"FileStatuses":{"FileStatus":[{"pathSuffix":"part-0","type":"FILE","length":7,
+        "modificationTime":1700000000000},{"pathSuffix":"d","type":"DIRECTORY","length":0,"modificationTime":1}]}}"#;
+    Target {
+        name: "lists",
+        inputs: vec![s3.to_vec(), node.to_vec()],
+        words: &[
+            b"<Key>",
+            b"</Key>",
+            b"%",
+            b"%zz",
+            b"&#x110000;",
+            b"&",
+            b"18446744073709551616",
+            b"null",
+        ],
+        read: Box::new(|bytes: &[u8]| {
+            black_box(data::answers::lists(bytes));
+        }),
+        share: 20,
+    }
+}
+
+/// Packed text.
+pub(super) fn zstd() -> Target {
+    /// A few damaged bytes may stand for gigabytes.
+    const MAX: u64 = 1 << 20;
+    let text: Vec<u8> =
+        (0..300).flat_map(|n| format!("1 {n} 2 {}\n", n % 7).into_bytes()).collect();
+    let packed = compress_to_vec(text.as_slice(), CompressionLevel::Fastest);
+    Target {
+        name: "zstd",
+        inputs: vec![[packed.clone(), packed.clone()].concat(), packed],
+        words: &[b"\x28\xb5\x2f\xfd", b"\x50\x2a\x4d\x18", b"\xff\xff\xff\xff", b"\x00"],
+        read: Box::new(|bytes: &[u8]| {
+            black_box(data::answers::unpack_zstd(bytes, MAX).is_ok());
+        }),
+        share: 10,
     }
 }
 

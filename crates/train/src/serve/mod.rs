@@ -32,7 +32,7 @@ use program::distributed::Applies;
 use program::{OpDesc, Program};
 use ps::lines::{self, Line};
 use ps::server::{Apply, End, Server, ServerConfig, Store};
-use ps::tcp::{Listener, Stop};
+use ps::tcp::{Listener, Stop, half_of_memory};
 use ps::{Access, Endpoint};
 
 pub use keeping::SnapshotSettings;
@@ -70,6 +70,8 @@ pub struct Serving {
     pub access: Access,
     /// The folders below which it writes what trainers save; none: anywhere.
     pub save_roots: Vec<PathBuf>,
+    /// Bytes that it holds at most of what trainers send and ask for; none: half of the memory there is.
+    pub request_bytes_max: Option<u64>,
 }
 
 impl Default for Serving {
@@ -85,6 +87,7 @@ impl Default for Serving {
             log: usual_log(),
             access: Access::default(),
             save_roots: Vec::new(),
+            request_bytes_max: None,
         }
     }
 }
@@ -193,6 +196,7 @@ fn config(program: &Program, op: &OpDesc, serving: &Serving) -> Result<ServerCon
         ready_ms: if apply == Apply::AtOnce { READY_AT_ONCE_MS } else { usual.ready_ms },
         recover_ms: keeping.map_or(usual.recover_ms, |keeping| millis(keeping.patience)),
         piece_bytes: usual.piece_bytes,
+        request_bytes_max: serving.request_bytes_max.unwrap_or_else(half_of_memory),
     })
 }
 

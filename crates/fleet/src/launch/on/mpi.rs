@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::job::EngineJob;
 use super::tail::Tail;
-use crate::env::{self, INSECURE, SECRET, SECRET_FILE};
+use crate::env::{self, INSECURE, SECRET, SECRET_FILE, TLS, TLS_CA, TLS_CERT, TLS_KEY, TLS_NAME};
 use crate::error::{Error, Result};
 use crate::launch::console::Console;
 use crate::launch::group::ProcessGroup;
@@ -75,7 +75,8 @@ pub(super) fn run(job: &EngineJob, console: &mut Console) -> Result<i32> {
     let variables = variables(job, &mut ports)?;
     let mut log = Tail::new(job.file(".log"));
     console.say(&format!("the log of all ranks is {}", job.file(".log").display()));
-    for start in 0..=job.options.max_restarts {
+    let mut left = job.options.max_restarts;
+    loop {
         let mut command = command(job, family, &variables)?;
         let end = follow(job, &mut command, &mut log, console)?;
         let (code, is_asked) = match end {
@@ -85,15 +86,14 @@ pub(super) fn run(job: &EngineJob, console: &mut Console) -> Result<i32> {
         if code == 0 || is_asked {
             return Ok(code);
         }
-        let left = job.options.max_restarts - start;
         console.say(&format!(
             "mpirun failed with exit code {code}; it may be started {left} times more"
         ));
         if left == 0 {
             return Ok(code);
         }
+        left -= 1;
     }
-    Ok(1)
 }
 
 fn code_of(status: ExitStatus) -> i32 {
@@ -129,12 +129,15 @@ fn variables(job: &EngineJob, ports: &mut Ports) -> Result<Vec<(&'static str, St
 /// The secret of the job: what this process was given, or one that is made for it. It goes by the
 /// environment, so that no list of processes shows it.
 fn secret(var: &dyn Fn(&str) -> Option<String>) -> Result<Vec<(&'static str, String)>> {
-    let names = [SECRET_FILE[0], SECRET[0], INSECURE[0]];
-    let given: Vec<_> = names.into_iter().filter_map(|name| Some((name, var(name)?))).collect();
-    match given.is_empty() {
-        true => Ok(vec![(SECRET[0], ps::Secret::random_text()?)]),
-        false => Ok(given),
+    let given = |names: &[&[&'static str]]| -> Vec<_> {
+        names.iter().filter_map(|names| Some((names[0], var(names[0])?))).collect()
+    };
+    let mut all = given(&[SECRET_FILE, SECRET, INSECURE]);
+    if all.is_empty() {
+        all.push((SECRET[0], ps::Secret::random_text()?));
     }
+    all.extend(given(&[TLS, TLS_CERT, TLS_KEY, TLS_CA, TLS_NAME]));
+    Ok(all)
 }
 
 fn command(

@@ -11,11 +11,13 @@ use super::{Client, NEAR_FAILURES, RETRY_MS};
 use crate::access::proof::{Service, Unproved};
 use crate::codec::Destination;
 use crate::frame::{self, FRAME_BYTES_MAX};
+use crate::link::Broken;
 use crate::message::{Lend, Reply};
 use crate::refusal::Refusal;
 use crate::shm::Window;
 use crate::tcp::entrance::Entering;
 use crate::tcp::{READ_TIMEOUT, Stream, StreamInput, Way, WholeFrame, check_access, is_timeout};
+use crate::tls_failure::TlsFailure;
 
 /// How long an attempt to connect may take.
 const CONNECT: Duration = Duration::from_secs(2);
@@ -105,13 +107,16 @@ impl Client {
             }
             Ok(Some(Err(why))) => {
                 state.last = format!("the greeting failed: {why}");
-                if let Some(refusal) = refusal(why) {
-                    state.link.turned_away(refusal);
+                if let Some(end) = end_of(why) {
+                    state.link.turned_away(end);
                 }
             }
             Err(error) => {
                 state.n_near_failures = 0;
                 state.last = format!("the greeting failed: {error}");
+                if let Some(why) = TlsFailure::of(&error) {
+                    state.link.turned_away(Broken::NotEncrypted(why));
+                }
             }
         }
     }
@@ -148,7 +153,8 @@ impl Client {
             if state.n_near_failures < NEAR_FAILURES { Way::Any } else { Way::Tcp }
         };
         let checked = check_access(&self.access, &self.endpoint).map_err(std::io::Error::other);
-        let stream = checked.and_then(|()| Stream::connect(&self.endpoint, CONNECT, way));
+        let stream =
+            checked.and_then(|()| Stream::connect(&self.endpoint, CONNECT, way, &self.access));
         let begun =
             stream.and_then(|stream| Entering::begin(stream, &self.access, Service::Server));
         let mut state = self.state();
@@ -160,6 +166,9 @@ impl Client {
             }
             Err(error) => {
                 state.last = format!("connecting failed: {error}");
+                if let Some(why) = TlsFailure::of(&error) {
+                    state.link.turned_away(Broken::NotEncrypted(why));
+                }
                 None
             }
         }
@@ -248,10 +257,13 @@ impl Client {
 }
 
 /// What a proof that failed means for the job; none if it may be another one that listens soon.
-fn refusal(why: Unproved) -> Option<Refusal> {
-    match why {
-        Unproved::Secret | Unproved::Impostor => Some(Refusal::Secret),
-        Unproved::Version { ours, theirs } => Some(Refusal::Version { ours: theirs, theirs: ours }),
-        Unproved::Service | Unproved::NotOurs => None,
-    }
+fn end_of(why: Unproved) -> Option<Broken> {
+    Some(match why {
+        Unproved::Secret | Unproved::Impostor => Broken::Refused(Refusal::Secret),
+        Unproved::Version { ours, theirs } => {
+            Broken::Refused(Refusal::Version { ours: theirs, theirs: ours })
+        }
+        Unproved::Encrypted => Broken::NotEncrypted(TlsFailure::Wanted),
+        Unproved::Service | Unproved::NotOurs => return None,
+    })
 }

@@ -70,6 +70,9 @@ impl Client {
             Some(Broken::Refused(refusal)) => {
                 return Err(Error::Refused { endpoint: endpoint(), refusal: refusal.clone() });
             }
+            Some(Broken::NotEncrypted(why)) => {
+                return Err(Error::NotEncrypted { endpoint: endpoint(), why: why.clone() });
+            }
             Some(Broken::OtherTerm(term_state)) => {
                 return Err(Error::OtherTerm {
                     endpoint: endpoint(),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::{Membership, MeshSettings};
 use crate::access::Access;
-use crate::access::proof::{Service, Unproved};
+use crate::access::proof::Service;
 use crate::collective::{Failure, PeerHello, PeerMessage};
 use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
@@ -75,7 +75,10 @@ impl Listeners {
         let near = self.unix.as_ref().and_then(|unix| unix.accept().ok());
         match near.filter(|(stream, _)| other_user(stream).is_none()) {
             Some((stream, _)) => Some(Stream::Unix(stream)),
-            None => self.tcp.accept().ok().map(|(stream, _)| Stream::Tcp(stream)),
+            None => {
+                let (socket, _) = self.tcp.accept().ok()?;
+                self.porch.host(socket)
+            }
         }
     }
 }
@@ -232,7 +235,7 @@ impl<'a> Joining<'a> {
         let stream = match Stream::enter(endpoint, CONNECT_TIME, Way::Any, access, Service::Trainer)
         {
             Ok(stream) => stream,
-            Err(error) if is_final(&error) => return Err(error),
+            Err(error) if error.is_final() => return Err(error),
             Err(_) => return Ok(()),
         };
         if self.greet(&stream).is_err() {
@@ -343,16 +346,6 @@ fn not_begun(membership: &Membership, access: &Access, error: &Error) {
     others.for_each(|other| call(other, access, &message));
 }
 
-/// Whether a trainer that cannot be connected to will never be.
-fn is_final(error: &Error) -> bool {
-    let why = match error {
-        Error::NoSecret { .. } => return true,
-        Error::Unproved { why, .. } => why,
-        _ => return false,
-    };
-    matches!(why, Unproved::Secret | Unproved::Impostor | Unproved::Version { .. })
-}
-
 /// Connects only to say one thing.
 fn call(endpoint: &Endpoint, access: &Access, message: &PeerMessage) {
     if let Ok(stream) = Stream::enter(endpoint, CONNECT_TIME, Way::Any, access, Service::Trainer) {
@@ -375,5 +368,5 @@ fn has_input(stream: &Stream) -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let mut ready = [PollFd::new(stream, PollFlags::IN)];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    poll(&mut ready, Some(&now)).is_ok_and(|n| n > 0)
+    stream.has_input() || poll(&mut ready, Some(&now)).is_ok_and(|n| n > 0)
 }

@@ -70,7 +70,11 @@ fn welcome(listener: &TcpListener, mut porch: Porch, shared: &SharedState) {
         }
         for _ in 0..ACCEPTS_MAX {
             match listener.accept() {
-                Ok((stream, _)) => porch.add(Stream::Tcp(stream)),
+                Ok((socket, _)) => {
+                    if let Some(stream) = porch.host(socket) {
+                        porch.add(stream);
+                    }
+                }
                 // One that is gone before it is taken is no reason to stop.
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break,
                 Err(_) => {

@@ -15,7 +15,7 @@ use super::{
     Patient, Stream, StreamInput, Way, addresses, check_access, is_of_this_machine, is_timeout,
 };
 use crate::access::Access;
-use crate::access::proof::{Service, Unproved};
+use crate::access::proof::Service;
 use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
 use crate::rendezvous::{LINE_BYTES_MAX, Place, RendezvousReply, Report, Side};
@@ -110,7 +110,7 @@ impl Guest {
                         Err(error) => self.last = error.to_string(),
                     }
                 }
-                Err(error) if is_final(&error) => return Err(error),
+                Err(error) if error.is_final() => return Err(error),
                 Err(error) => self.last = error.to_string(),
             }
             if self.is_late() {
@@ -211,16 +211,6 @@ fn free_port(host: &str, after: u16) -> Result<u16> {
 
 fn greet(stream: &Stream, report: &Report) -> io::Result<()> {
     Patient(stream).write_all(report.to_line().as_bytes())
-}
-
-/// Whether it does not help to wait.
-fn is_final(error: &Error) -> bool {
-    let why = match error {
-        Error::NoSecret { .. } => return true,
-        Error::Unproved { why, .. } => why,
-        _ => return false,
-    };
-    matches!(why, Unproved::Secret | Unproved::Impostor | Unproved::Version { .. })
 }
 
 /// Lines of a connection. A read that times out keeps what has come.

@@ -11,6 +11,7 @@ use super::input::FrameInput;
 use super::output::Output;
 use super::poller::Poller;
 use super::{FRAME_TIMEOUT_MS, HELLO_TIMEOUT_MS, SHORT_BYTES_MAX, WRITE_TIMEOUT_MS};
+use crate::budget::Account;
 use crate::ids::{ConnId, Millis};
 use crate::message::Reply;
 use crate::shm::SharedMemory;
@@ -40,6 +41,8 @@ pub(super) struct Conn {
     waits_to_ack: AtomicBool,
     /// Whether the peer has said anything that could be read.
     pub(super) has_spoken: AtomicBool,
+    /// Whether it is over, whatever else has come.
+    is_cut: AtomicBool,
 }
 
 /// What a connection needs by and by.
@@ -85,6 +88,7 @@ impl Conn {
             takes_by: AtomicU64::new(NEVER),
             waits_to_ack: AtomicBool::new(false),
             has_spoken: AtomicBool::new(false),
+            is_cut: AtomicBool::new(false),
         }
     }
 
@@ -104,6 +108,12 @@ impl Conn {
             self.is_proved.store(true, Ordering::Relaxed);
         }
         Ok(end)
+    }
+
+    /// From now on, what waits here counts.
+    pub(super) fn count_in(&self, account: &Account) {
+        self.input().held = account.nothing();
+        self.output().held = account.nothing();
     }
 
     /// What came so far.
@@ -145,16 +155,18 @@ impl Conn {
         act: impl FnOnce(&mut Output, &mut &Stream) -> io::Result<()>,
     ) -> bool {
         let mut output = self.output();
-        let was_stalled = output.is_stalled();
-        if act(&mut output, &mut &self.stream).is_err() {
+        let was_stalled = output.is_stalled() || self.stream.is_pending();
+        let done = act(&mut output, &mut &self.stream).and_then(|()| self.stream.push());
+        if done.is_err() {
             // The reading worker will notice and close the connection.
             self.stream.shut_down();
             return true;
         }
         self.waits_to_ack.store(output.is_ack_due(), Ordering::Relaxed);
-        match (was_stalled, output.is_stalled()) {
+        match (was_stalled, output.is_stalled() || self.stream.is_pending()) {
             (false, false) => {}
             (true, false) => {
+                output.count();
                 self.takes_by.store(NEVER, Ordering::Relaxed);
                 self.poller.set_writes(&self.stream, self.token(), false);
             }
@@ -163,7 +175,7 @@ impl Conn {
                     self.takes_by.store(now.0 + WRITE_TIMEOUT_MS, Ordering::Relaxed);
                     self.poller.set_writes(&self.stream, self.token(), true);
                 }
-                if output.is_too_long() {
+                if !output.count() {
                     self.stream.shut_down();
                     return false;
                 }
@@ -213,6 +225,17 @@ impl Conn {
     /// Begins to be served.
     pub(super) fn open(&self) -> io::Result<()> {
         self.poller.add(&self.stream, self.token())
+    }
+
+    /// Has its worker end it without reading what has come: a peer that writes is told at once, not when it has
+    /// tried for long enough.
+    pub(super) fn cut(&self) {
+        self.is_cut.store(true, Ordering::Relaxed);
+        self.stream.shut_down();
+    }
+
+    pub(super) fn is_cut(&self) -> bool {
+        self.is_cut.load(Ordering::Relaxed)
     }
 
     /// Ends.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use tensor::Pool;
 
+use crate::budget::Held;
 use crate::codec::{Blobs, Destination};
 use crate::error::Result;
 use crate::frame::{HEAD_BYTES, HELLO_BYTES_MAX, Head};
@@ -26,6 +27,8 @@ pub(super) struct FrameInput {
     pub(super) window: Option<Arc<Window>>,
     /// The longest frame that is taken.
     pub(super) n_bytes_max: u64,
+    /// What it counts as.
+    pub(super) held: Held,
 }
 
 #[derive(Debug)]
@@ -52,7 +55,8 @@ const SLICES_MAX: usize = 512;
 
 impl Default for FrameInput {
     fn default() -> Self {
-        Self { begun: Vec::new(), filling: None, window: None, n_bytes_max: HELLO_BYTES_MAX }
+        let (begun, held) = (Vec::new(), Held::default());
+        Self { begun, filling: None, window: None, n_bytes_max: HELLO_BYTES_MAX, held }
     }
 }
 
@@ -60,6 +64,13 @@ impl FrameInput {
     /// Whether a frame has begun and not ended.
     pub(super) fn is_begun(&self) -> bool {
         !self.begun.is_empty() || self.filling.is_some()
+    }
+
+    /// Counts what has come of a frame; an error if that is too much. Memory for what has not come yet is claimed, and
+    /// the system gives it when it is written to.
+    pub(super) fn count(&mut self) -> Result<()> {
+        let n_filled = self.filling.as_ref().map_or(0, |filling| filling.n_filled);
+        Ok(self.held.set((self.begun.len() + n_filled) as u64)?)
     }
 
     /// Reads once: to the blobs that are waited for, and what is beyond them to `buffer`.

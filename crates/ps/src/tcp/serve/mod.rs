@@ -28,6 +28,7 @@ use super::{
     Clock, FRAME_TIMEOUT, Stream, WRITE_TIMEOUT, addresses, check_access, other_user, unix_name,
 };
 use crate::access::Access;
+use crate::budget::Budget;
 use crate::counters::{self, BUSY};
 use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
@@ -149,6 +150,7 @@ impl Listener {
         let n_workers = (2 * n_cores).clamp(*WORKERS.start(), *WORKERS.end());
         let driver = Arc::new(Driver {
             listener: self,
+            budget: server.budget().clone(),
             n_cores,
             pollers: pollers(n_workers),
             memory: store.memory(),
@@ -188,14 +190,17 @@ impl Listener {
     fn accept(&self, token: Token) -> io::Result<Stream> {
         match (&self.unix, token) {
             (Some(unix), UNIX) => unix.accept().map(|(stream, _)| Stream::Unix(stream)),
-            _ => self.tcp.accept().map(|(stream, _)| Stream::Tcp(stream)),
+            _ => {
+                let (socket, _) = self.tcp.accept()?;
+                Stream::host(socket, &self.access)
+            }
         }
     }
 
     /// The user of a process of this machine that has connected, if it is another one.
     fn other_user(stream: &Stream) -> Option<u32> {
         match stream {
-            Stream::Tcp(_) => None,
+            Stream::Tcp(_) | Stream::Tls(_) => None,
             Stream::Unix(stream) => other_user(stream),
         }
     }
@@ -232,6 +237,8 @@ struct Long {
 struct Driver<S> {
     listener: Listener,
     n_cores: usize,
+    /// Shared with the protocol.
+    budget: Budget,
     /// One for each worker.
     pollers: Vec<Arc<Poller>>,
     /// The protocol; held for a moment at each event.
@@ -417,7 +424,7 @@ impl<S: Store + 'static> Driver<S> {
             Action::Run(work) => self.do_work(own, work),
             Action::Close(conn) => {
                 if let Some(conn) = self.conn(conn) {
-                    conn.stream.shut_down();
+                    conn.cut();
                 }
             }
             Action::Log(severity, line) => (self.log)(severity, &line),

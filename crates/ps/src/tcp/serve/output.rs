@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use tensor::{Tensor, Value};
 
+use crate::budget::Held;
 use crate::codec::Writer;
 use crate::frame::{self, Frame};
 use crate::message::{Ack, Lend, Reply};
@@ -32,6 +33,10 @@ pub(super) struct Output {
     owed: BTreeSet<u64>,
     /// Memory that the peer can read.
     sharing: Sharing,
+    /// Bytes of answers that nobody else holds.
+    n_bytes: u64,
+    /// What they count as.
+    pub(super) held: Held,
 }
 
 #[derive(Debug, Default)]
@@ -63,7 +68,8 @@ impl Output {
         let mut sharing = Sharing::new(memory);
         sharing.connected(is_local);
         let (queue, owed) = (VecDeque::new(), BTreeSet::new());
-        Self { queue, unacknowledged: Unacknowledged::default(), owed, sharing }
+        let (unacknowledged, held) = (Unacknowledged::default(), Held::default());
+        Self { queue, unacknowledged, owed, sharing, n_bytes: 0, held }
     }
 
     /// Whether answers wait for the peer.
@@ -71,9 +77,14 @@ impl Output {
         !self.queue.is_empty()
     }
 
-    /// Whether more answers wait than a peer may leave.
-    pub(super) fn is_too_long(&self) -> bool {
-        self.queue.len() > QUEUE_MAX
+    /// Counts the answers that wait for the peer; false if there are more than it may leave.
+    pub(super) fn count(&mut self) -> bool {
+        self.held.set(self.n_bytes).is_ok() && self.queue.len() <= QUEUE_MAX
+    }
+
+    /// Questions that are not answered yet.
+    pub(super) fn n_owed(&self) -> usize {
+        self.owed.len()
     }
 
     /// Whether changes wait for their acknowledgement.
@@ -136,6 +147,7 @@ impl Output {
 
     /// Puts an answer in line.
     pub(super) fn queue(&mut self, id: u64, reply: Reply) {
+        self.n_bytes += own_bytes(&reply);
         self.queue.push_back(Answer { id, reply, begun: None });
     }
 
@@ -165,6 +177,7 @@ impl Output {
                 self.queue.push_front(answer);
                 break;
             }
+            self.n_bytes -= own_bytes(&answer.reply);
         }
         if self.queue.is_empty() && self.queue.capacity() > 64 {
             self.queue = VecDeque::new();
@@ -190,6 +203,16 @@ impl Output {
         answer.begun = Some(Begun { meta, lent, n_written });
         Ok(false)
     }
+}
+
+/// Bytes of an answer that were made for it. Values of variables are often those of the store.
+fn own_bytes(reply: &Reply) -> u64 {
+    let n_bytes = match reply {
+        Reply::Rows(rows) => rows.bytes().len(),
+        Reply::Recalled(recalled) => recalled.bytes.len(),
+        _ => 0,
+    };
+    n_bytes as u64
 }
 
 impl Answer {

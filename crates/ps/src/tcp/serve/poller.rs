@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
-use rustix::event::{EventfdFlags, eventfd};
+use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::io::Errno;
 
 /// What a source is told apart by.
@@ -86,13 +86,16 @@ impl Poller {
         let _ = epoll::delete(&self.epoll, source);
     }
 
-    /// Waits for sources, and puts into `events` what can be done with them.
-    pub(super) fn wait(&self, events: &mut Vec<Event>) -> io::Result<()> {
+    /// Waits for sources, unless there is something else to do, and puts into `events` what can be done with
+    /// them.
+    pub(super) fn wait(&self, events: &mut Vec<Event>, is_busy: bool) -> io::Result<()> {
+        const AT_ONCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let limit = is_busy.then_some(&AT_ONCE);
         events.clear();
         events.reserve(EVENTS_MAX);
-        self.is_idle.store(true, Ordering::Relaxed);
+        self.is_idle.store(!is_busy, Ordering::Relaxed);
         let waited = loop {
-            match epoll::wait(&self.epoll, spare_capacity(events), None) {
+            match epoll::wait(&self.epoll, spare_capacity(events), limit) {
                 Err(Errno::INTR) => {}
                 waited => break waited,
             }

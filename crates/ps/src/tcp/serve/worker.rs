@@ -15,16 +15,20 @@ use crate::access::proof::Service;
 use crate::error::{Error, Result};
 use crate::frame::FRAME_BYTES_MAX;
 use crate::ids::ConnId;
+use crate::lines;
 use crate::message::Request;
 use crate::refusal::Refusal;
 use crate::server::Store;
 use crate::tcp::Stream;
 use crate::tcp::entrance::Proving;
+use crate::tls_failure::TlsFailure;
 
 /// Bytes read at once, beside those that go straight to their tensors.
 const READ_BYTES: usize = 64 << 10;
 /// Reads of one connection in a row, before others have their turn.
 const READS_MAX: usize = 16;
+/// Questions of a peer that are not answered; one with more is cut off.
+const QUESTIONS_MAX: usize = 4096;
 /// Connections taken in a row.
 const ACCEPTS_MAX: usize = 64;
 
@@ -40,14 +44,23 @@ impl<S: Store + 'static> Driver<S> {
     /// Serves what a poller reports, until it is closed.
     pub(super) fn work(&self, poller: &Poller) {
         let (mut buffer, mut events) = (vec![0; READ_BYTES], Vec::new());
+        // Connections with something to read that no poll sees, because it was decrypted already.
+        let mut more: Vec<Ready> = Vec::new();
         // Waiting fails only where there is nothing to wait for.
-        while poller.wait(&mut events).is_ok() {
-            for ready in events.drain(..).map(Ready::from) {
+        while poller.wait(&mut events, !more.is_empty()).is_ok() {
+            let ready: Vec<Ready> =
+                more.drain(..).chain(events.drain(..).map(Ready::from)).collect();
+            for ready in ready {
                 match ready.token {
                     WOKEN if poller.wake_up() => self.help(),
                     WOKEN => return,
                     TCP | UNIX => self.accept(ready.token),
-                    token => self.look_at(ConnId(token - FIRST_CONN), ready, &mut buffer),
+                    token => {
+                        let id = ConnId(token - FIRST_CONN);
+                        if self.look_at(id, ready, &mut buffer) {
+                            more.push(Ready { token, to_read: true, to_write: false });
+                        }
+                    }
                 }
             }
         }
@@ -62,13 +75,15 @@ impl<S: Store + 'static> Driver<S> {
         }
     }
 
-    fn look_at(&self, id: ConnId, ready: Ready, buffer: &mut [u8]) {
-        let Some(conn) = self.conn(id) else { return };
+    /// Serves a connection; whether it has more to read.
+    fn look_at(&self, id: ConnId, ready: Ready, buffer: &mut [u8]) -> bool {
+        let Some(conn) = self.conn(id) else { return false };
         let served = AssertUnwindSafe(|| self.serve_conn(&conn, ready, buffer));
         if catch_unwind(served).is_err() {
             // A bug of ours; it was reported where it happened. Others are still served.
             self.drop_conn(&conn);
         }
+        conn.stream.has_input()
     }
 
     fn serve_conn(&self, conn: &Conn, ready: Ready, buffer: &mut [u8]) {
@@ -97,21 +112,28 @@ impl<S: Store + 'static> Driver<S> {
             self.unproved.lock().even_if_poisoned().remove(&conn.id);
         }
         match end {
-            Ok(None | Some(Ok(()))) => {}
+            Ok(None) => {}
+            Ok(Some(Ok(()))) => conn.count_in(&self.budget.account()),
             Ok(Some(Err(why))) => {
-                self.complain(&format!(
-                    "a connection of {} was refused: {why}",
-                    conn.stream.peer()
-                ));
+                self.complain(&lines::refused(&conn.stream.peer(), &why.to_string()).text);
                 self.drop_conn(conn);
             }
-            Err(_) => self.drop_conn(conn),
+            Err(error) => {
+                // Others are gone, or have never been here.
+                if let Some(why) = TlsFailure::of(&error) {
+                    self.complain(&lines::refused(&conn.stream.peer(), &why.to_string()).text);
+                }
+                self.drop_conn(conn);
+            }
         }
     }
 
     /// Reads what there is and serves it.
     fn read(&self, conn: &Conn, input: &mut FrameInput, buffer: &mut [u8]) -> ReadEnd {
         for _ in 0..READS_MAX {
+            if conn.is_cut() {
+                return ReadEnd::Over(None);
+            }
             let came = match input.read(&mut &conn.stream, buffer) {
                 Ok(came) => came,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
@@ -124,10 +146,14 @@ impl<S: Store + 'static> Driver<S> {
             let mut bytes = &buffer[..came.n_buffered];
             loop {
                 match self.next_request(input, &mut bytes) {
+                    Ok(_) if conn.is_cut() => return ReadEnd::Over(None),
                     Ok(Some((id, request))) => self.serve(conn, input, id, request),
                     Ok(None) => break,
                     Err(error) => return ReadEnd::Over(Some(error)),
                 }
+            }
+            if let Err(error) = self.check(conn, input) {
+                return ReadEnd::Over(Some(error));
             }
             if !came.is_full {
                 break;
@@ -135,6 +161,14 @@ impl<S: Store + 'static> Driver<S> {
         }
         conn.flush_acks(self.clock.now(), true);
         ReadEnd::Open
+    }
+
+    /// An error if a peer has more here than it may.
+    fn check(&self, conn: &Conn, input: &mut FrameInput) -> Result<()> {
+        match conn.output().n_owed() {
+            n if n > QUESTIONS_MAX => Err(Error::Questions { n }),
+            _ => input.count(),
+        }
     }
 
     fn next_request(
@@ -173,7 +207,13 @@ impl<S: Store + 'static> Driver<S> {
     fn end_conn(&self, conn: &Conn, error: Option<Error>) {
         if let Some(error) = error {
             self.complain(&format!("a connection was cut: {error}"));
-            let refusal = Refusal::Malformed(error.to_string());
+            let refusal = match error {
+                Error::Overfull { n_bytes, n_bytes_max } => {
+                    Refusal::TooMuch { n_bytes, n_bytes_max }
+                }
+                Error::Questions { n } => Refusal::TooManyQuestions { n: n as u32 },
+                error => Refusal::Malformed(error.to_string()),
+            };
             conn.answer(self.clock.now(), 0, refusal.into());
         }
         self.drop_conn(conn);

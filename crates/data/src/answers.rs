@@ -1,0 +1,16 @@
+//! What stores send, as bytes: for programs that try what becomes of damaged answers (`make soak`).
+
+use std::io::{self, Read};
+
+use crate::source::read_lists;
+use crate::zstd::ZstdFrames;
+
+/// Reads bytes as a page of an S3 list and as what a name node says of a folder; returns how many names there are.
+pub fn lists(bytes: &[u8]) -> usize {
+    read_lists(&String::from_utf8_lossy(bytes))
+}
+
+/// Unpacks zstd frames, at most so many bytes of text; returns how many there were.
+pub fn unpack_zstd(bytes: &[u8], max: u64) -> io::Result<u64> {
+    io::copy(&mut ZstdFrames::new(bytes).take(max), &mut io::sink())
+}
