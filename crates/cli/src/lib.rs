@@ -23,6 +23,7 @@ use std::process::ExitCode;
 
 use clap::FromArgMatches;
 use clap::error::ErrorKind;
+use fleet::launch::Console;
 
 use commands::SubCommand;
 use error::Error;
@@ -33,6 +34,8 @@ const FAILED: i32 = 1;
 /// The command as a program of its own.
 pub fn main() -> ExitCode {
     fleet::bug::report_panics(commands::tree::VERSION);
+    // What makes no sense is said where something starts, with a name for it.
+    let _ = fleet::logging::begin();
     let process = fleet::env::own_process();
     let code = run(&process.words, &Caller::plain(process.program));
     ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
@@ -53,7 +56,7 @@ pub fn run(words: &[OsString], caller: &Caller) -> i32 {
         Ok(found) => found,
         Err(error) => return explain(&error),
     };
-    let says_error = command.is_launcher();
+    let is_launcher = command.is_launcher();
     match command.run(caller) {
         Ok(code) => code,
         Err(error) if error.is_usage() => {
@@ -65,9 +68,11 @@ pub fn run(words: &[OsString], caller: &Caller) -> i32 {
         // The usual end of a pipe.
         Err(Error::Output(source)) if source.kind() == io::ErrorKind::BrokenPipe => FAILED,
         Err(error) => {
-            let who = if says_error { "error" } else { "paddlewheel" };
-            // A closed stderr is nobody's fault here.
-            let _ = writeln!(io::stderr(), "{who}: {error}");
+            match is_launcher {
+                true => Console::stderr().say(&format!("error: {error}")),
+                // A closed stderr is nobody's fault here.
+                false => drop(writeln!(io::stderr(), "paddlewheel: {error}")),
+            }
             FAILED
         }
     }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use fleet::launch::options::LogFormat;
 use ps::Endpoint;
 
 /// More processes than any machine runs is a slip of the finger.
@@ -76,6 +77,12 @@ pub(crate) fn endpoints(text: &str) -> Result<CommaList<Endpoint>, String> {
 pub(crate) fn widths(text: &str) -> Result<CommaList<i64>, String> {
     let width = |item: &str| item.parse().map_err(|_| format!("`{item}` is no number"));
     items(text).map(width).collect::<Result<_, _>>().map(CommaList)
+}
+
+/// How lines of logs look.
+pub(crate) fn log_format() -> impl TypedValueParser<Value = LogFormat> {
+    let names = PossibleValuesParser::new(LogFormat::NAMES.iter().copied());
+    names.try_map(|name| LogFormat::named(&name).ok_or("it must be text or json"))
 }
 
 /// One of these words, which stands for a value.

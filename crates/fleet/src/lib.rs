@@ -14,6 +14,7 @@ mod interpreter;
 pub mod launch;
 pub mod lifecycle;
 pub mod lines;
+pub mod logging;
 pub mod metrics;
 pub mod pipes;
 pub mod ready;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use ctr::{Architecture, Ctr, FeatureKind, FitCommand, Loss, mode_from_name};
 use fleet::ready::Watch;
-use fleet::{Fleet, cluster_of_process, env, flags, role};
+use fleet::{Fleet, cluster_of_process, env, flags, logging, role};
 use program::distributed::Mode;
 
 use crate::error::Result;
@@ -126,8 +126,12 @@ impl Fit {
             Some(role) => Some(Fleet::init(role, flags::current()?, cluster_of_process()?)),
             None => None,
         };
-        // A closed output is no reason to end training.
-        let mut on_line = |line: &str| drop(writeln!(io::stdout(), "{line}"));
+        logging::begin()?;
+        let mut on_line = |line: &str| {
+            logging::make_room();
+            // A closed output is no reason to end training.
+            let _ = writeln!(io::stdout(), "{line}");
+        };
         let mut watch = Watch { on_line: &mut on_line, stops: &mut || false };
         self.command().run(fleet, &mut watch)?;
         Ok(0)

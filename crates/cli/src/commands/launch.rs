@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args};
-use fleet::launch::options::CollectiveOptions;
+use fleet::launch::options::{CollectiveOptions, LogFormat};
 use fleet::launch::{self, Console};
 
 use super::job::{Safety, Script, Watching};
@@ -43,6 +43,9 @@ pub(crate) struct Launch {
     /// Where workerlog.N go [default: to this terminal]
     #[arg(long, value_name = "DIR")]
     log_dir: Option<PathBuf>,
+    /// The form of lines in logs [default: text]
+    #[arg(long, value_name = "FORM", value_parser = values::log_format())]
+    log_format: Option<LogFormat>,
     /// Accepted, as Fluid's launcher does; lines of this launcher have no levels
     #[arg(long, value_name = "N", value_parser = values::count)]
     log_level: Option<usize>,
@@ -79,6 +82,7 @@ impl Launch {
             start_port: self.started_port,
             gpus,
             log_dir: self.log_dir,
+            log_format: self.log_format,
             max_restarts: self.max_restarts,
             is_cloud: self.use_paddlecloud,
             is_verbose: self.print_config,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgAction, Args};
-use fleet::launch::options::{PsOptions, RecoveryOptions};
+use fleet::launch::options::{LogFormat, PsOptions, RecoveryOptions};
 use fleet::launch::{self, Console, EngineOptions, Target};
 use fleet::render::RenderOptions;
 use ps::Endpoint;
@@ -14,6 +14,9 @@ use super::on::{Engine, OnEngine};
 use crate::caller::Caller;
 use crate::error::{Error, Result};
 use crate::values::{self, CommaList};
+
+/// Where logs go that nobody has named a folder for.
+const LOGS: &str = "logs";
 
 /// Starts parameter servers and trainers, and waits for them.
 ///
@@ -45,9 +48,14 @@ pub(crate) struct LaunchPs {
     /// The servers, ip:port,ip:port
     #[arg(long, value_name = "LIST", value_parser = values::endpoints)]
     endpoints: Option<CommaList<Endpoint>>,
-    /// Where serverlog.N and workerlog.N go; into job.PID inside of it while another job writes there
-    #[arg(long, value_name = "DIR", default_value = "logs")]
-    log_dir: PathBuf,
+    /// Where serverlog.N and workerlog.N go [default: a new folder in logs for each job]
+    ///
+    /// logs/latest and logs/workerlog.N lead to the newest. In DIR, into job.PID while another job writes there.
+    #[arg(long, value_name = "DIR")]
+    log_dir: Option<PathBuf>,
+    /// The form of lines in logs [default: text]
+    #[arg(long, value_name = "FORM", value_parser = values::log_format())]
+    log_format: Option<LogFormat>,
     /// All machines of the job, ip,ip; start a launcher on each of them
     #[arg(long, value_name = "IPS", value_parser = values::names)]
     cluster_node_ips: Option<CommaList<String>>,
@@ -78,7 +86,7 @@ pub(crate) struct LaunchPs {
 struct WhenDead {
     /// Where snapshots of the job go
     ///
-    /// A launcher that is started again with the same folder goes on where the job was. LOG_DIR/snapshots if
+    /// A launcher that is started again with the same folder goes on where the job was. The folder snapshots in that of logs if
     /// only --snapshot_secs or --max_restarts is given; with --on, NAME-snapshots, on a disk that all
     /// machines share.
     #[arg(long, value_name = "DIR")]
@@ -132,6 +140,7 @@ impl LaunchPs {
         let given = [
             (self.start_port.is_some(), "--start_port"),
             (self.endpoints.is_some(), "--endpoints"),
+            (self.log_format.is_some(), "--log_format"),
             (self.cluster_node_ips.is_some(), "--cluster_node_ips"),
             (self.node_ip.is_some(), "--node_ip"),
             (self.save_root.is_some(), "--save_root"),
@@ -149,7 +158,12 @@ impl LaunchPs {
         job.max_restarts = recovery.max_restarts.unwrap_or(job.max_restarts);
         job.grace = recovery.grace_secs.unwrap_or(job.grace);
         let options = self.engine.apply(target, job);
-        EngineOptions { log_dir: self.log_dir, snapshot_dir: recovery.snapshot_dir, ..options }
+        EngineOptions {
+            own_logs: self.log_dir.is_none(),
+            log_dir: self.log_dir.unwrap_or(LOGS.into()),
+            snapshot_dir: recovery.snapshot_dir,
+            ..options
+        }
     }
 
     pub(super) fn options(self: Box<Self>) -> PsOptions {
@@ -160,7 +174,9 @@ impl LaunchPs {
             start_port: self.start_port,
             endpoints: self.endpoints.map_or(Vec::new(), |list| list.0),
             is_placed: false,
-            log_dir: self.log_dir,
+            own_logs: self.log_dir.is_none(),
+            log_dir: self.log_dir.unwrap_or(LOGS.into()),
+            log_format: self.log_format,
             nodes: self.cluster_node_ips.map_or(Vec::new(), |list| list.0),
             node: self.node_ip,
             is_verbose: self.print_config,

@@ -106,6 +106,7 @@ impl SubCommand {
 /// Prints a text; returns the exit code of a command that has done what it was asked for.
 fn print(text: &str) -> Result<i32> {
     use std::io::Write;
+    fleet::logging::make_room();
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes())?;
     out.flush()?;

@@ -117,6 +117,7 @@ impl Engine {
             target,
             job,
             log_dir: "logs".into(),
+            own_logs: true,
             snapshot_dir: None,
             hosts: self.hosts.map_or(Vec::new(), |list| list.0),
             mpirun: self.mpirun.unwrap_or("mpirun".into()),

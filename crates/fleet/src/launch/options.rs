@@ -6,6 +6,7 @@ use std::time::Duration;
 use ps::Endpoint;
 
 pub use crate::script::ScriptCommand;
+pub use tell::LogFormat;
 
 /// What `launch_ps` was asked for. None: not asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +23,10 @@ pub struct PsOptions {
     pub is_placed: bool,
     /// Where logs go.
     pub log_dir: PathBuf,
+    /// Nobody has named a folder: the job has one of its own in that one.
+    pub own_logs: bool,
+    /// The form of lines.
+    pub log_format: Option<LogFormat>,
     /// All machines of the job.
     pub nodes: Vec<String>,
     /// This machine.
@@ -48,6 +53,8 @@ impl PsOptions {
             endpoints: Vec::new(),
             is_placed: false,
             log_dir: "logs".into(),
+            own_logs: true,
+            log_format: None,
             nodes: Vec::new(),
             node: None,
             is_verbose: true,
@@ -134,6 +141,8 @@ pub struct CollectiveOptions {
     pub gpus: Vec<String>,
     /// Where logs go; this terminal without one.
     pub log_dir: Option<PathBuf>,
+    /// The form of lines.
+    pub log_format: Option<LogFormat>,
     /// How often a process that died is started again.
     pub max_restarts: usize,
     /// Machines from the platform's variables.
@@ -158,6 +167,7 @@ impl CollectiveOptions {
             start_port: None,
             gpus: Vec::new(),
             log_dir: None,
+            log_format: None,
             max_restarts: 0,
             is_cloud: false,
             is_verbose: true,

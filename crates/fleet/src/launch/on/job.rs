@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::{EngineOptions, Target};
 use crate::error::{Error, Result};
-use crate::launch::logs::Logs;
+use crate::launch::logs::{LogRequest, Logs};
 use crate::launch::plan::Host;
 use crate::launch::snapshots::{FolderRequest, Identity, Snapshots, folder_of};
 use crate::render::{Engine, RenderOptions};
@@ -28,28 +28,36 @@ pub(super) struct EngineJob {
 impl EngineJob {
     /// Takes the folders of a job.
     pub(super) fn take(asked: EngineOptions, host: &Host) -> Result<Self> {
-        let EngineOptions { target, job: mut options, log_dir, snapshot_dir, hosts, mpirun } =
-            asked;
+        let EngineOptions { target, job: mut options, log_dir, own_logs, .. } = asked;
         options.check(match target {
             Target::Kubernetes => Engine::Kubernetes,
             Target::Slurm | Target::Mpi => Engine::Slurm,
         })?;
         check_script(&options.script.path, target)?;
-        let logs = Logs::take(&log_dir, None);
+        let (has_disk, folder) = (target != Target::Kubernetes, asked.snapshot_dir);
+        let usual = || PathBuf::from(format!("{}-snapshots", options.name));
+        let folder = has_disk.then(|| folder.unwrap_or_else(usual));
+        let logs = Logs::take(&LogRequest {
+            folder: &log_dir,
+            is_own: own_logs,
+            node: None,
+            snapshots: folder.as_deref(),
+        })?;
         let make = |source| Error::File { what: "make", path: logs.folder.clone(), source };
         fs::create_dir_all(&logs.folder).map_err(make)?;
         let (mut snapshots, mut is_new) = (None, true);
-        if target != Target::Kubernetes {
-            let usual = || PathBuf::from(format!("{}-snapshots", options.name));
-            let mut taken = take(&options, &snapshot_dir.unwrap_or_else(usual))?;
+        if let Some(folder) = folder {
+            let mut taken = take(&options, &folder)?;
             taken.clear_finished(processes(&options))?;
+            logs.note(&taken.folder);
             options.snapshot_dir = Some(taken.folder.clone());
             // The environment of this command may not be that of the processes.
             options.program = host.program.clone();
             is_new = !taken.is_begun;
             snapshots = Some(taken);
         }
-        let signals = Signals::watch()?;
+        logs.lead_to(std::iter::empty());
+        let (hosts, mpirun, signals) = (asked.hosts, asked.mpirun, Signals::watch()?);
         Ok(Self { options, hosts, mpirun, signals, logs, snapshots, is_new })
     }
 

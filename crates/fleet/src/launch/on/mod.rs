@@ -42,6 +42,8 @@ pub struct EngineOptions {
     pub job: RenderOptions,
     /// Where the log and what is submitted go.
     pub log_dir: PathBuf,
+    /// Nobody has named a folder: the job has one of its own in that one.
+    pub own_logs: bool,
     /// Where snapshots go, on a disk that all machines share; beside the script without one.
     pub snapshot_dir: Option<PathBuf>,
     /// The machines of `mpirun`.

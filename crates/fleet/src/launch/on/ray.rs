@@ -14,7 +14,6 @@ use ps::Endpoint;
 use crate::error::{Error, Result};
 use crate::launch::console::Console;
 use crate::launch::group::ProcessGroup;
-use crate::launch::logs::Logs;
 use crate::launch::options::{PsOptions, ScriptCommand};
 use crate::launch::plan::Host;
 use crate::launch::run_ps;
@@ -31,8 +30,6 @@ pub fn launch(
     host: &Host,
     console: &mut Console,
 ) -> Result<i32> {
-    let logs = Logs::take(&options.log_dir, None);
-    options.log_dir = logs.folder.clone();
     let n_servers = options.n_servers.unwrap_or(2);
     let module = module(host)?;
     let place =
@@ -44,7 +41,7 @@ pub fn launch(
     options.n_servers = Some(n_servers);
     options.is_placed = true;
     options.script = stand_in(&options, n_servers, module);
-    run_ps(options, logs.line.clone(), host, console)
+    run_ps(options, host, console)
 }
 
 /// The command of a stand-in: the module, and what the actor runs. It is the same for every launch of
