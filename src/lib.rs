@@ -39,6 +39,7 @@ pub use fleet;
 pub use predict;
 pub use program;
 pub use ps;
+pub use tell;
 pub use tensor;
 pub use train;
 pub use watch;

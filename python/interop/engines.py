@@ -249,9 +249,9 @@ class Followed:
     def logs(self):
         """What all processes said."""
         texts = [self.said()]
-        logs = os.path.join(self.folder, "logs")
+        logs = os.path.join(self.folder, "logs", "latest")
         for name in sorted(os.listdir(logs)) if os.path.isdir(logs) else []:
-            path = os.path.join(self.folder, "logs", name)
+            path = os.path.join(logs, name)
             if os.path.isfile(path):
                 with open(path, errors="replace") as file:
                     texts.append(file.read())

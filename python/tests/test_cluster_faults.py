@@ -452,7 +452,7 @@ def test_the_launcher_names_who_was_killed(cluster, victim):
     os.kill(pids["%slog.%s" % tuple(victim.split())], signal.SIGKILL)
     said = cluster.expect("launcher", 1, limit=15)
     assert re.search(r"%s \(pid \d+\) was killed by signal 9 \(SIGKILL\)" % victim, said), said
-    assert "logs/%slog.%s" % tuple(victim.split()) in said
+    assert re.search(r"logs/\d{8}-\d{6}-[0-9a-f]{4}/%slog.%s" % tuple(victim.split()), said), said
     assert said.count("(pid ") == 1, "one is to blame"
     nobody_is_left(pids)
 

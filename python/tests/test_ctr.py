@@ -178,12 +178,15 @@ def test_the_demo(child):
     script = os.path.join(EXAMPLES, "demo.py")
     result = child("-m", "paddlewheel", "run", script, "--rows", "4000")
     assert result.returncode == 0, result.stderr
+    # The launcher says once what each process did, the demo what came of it.
+    assert (result.stdout + result.stderr).count("--- who did what") == 1
     for trainer in (0, 1):
-        assert "trainer %d  10 batches, 2000 samples in " % trainer in result.stdout
-    assert re.search(r"^together   4000 samples, \d+ samples/s; \d+ rows, ", result.stdout, re.M)
+        assert result.stderr.count("trainer %d  10 batches, 2000 samples; reading " % trainer) == 1
     for server in (0, 1):
-        line = r"^server %d   \d+ rows, \d+ bytes a row; \d+ pushes applied in 10 rounds" % server
-        assert re.search(line, result.stdout, re.M)
+        line = r"^server %d   .* rows, \d+ bytes a row; \d+ pushes in 10 rounds" % server
+        assert len(re.findall(line, result.stderr, re.M)) == 1, result.stderr
+    assert re.search(r"^result     4000 samples, \d+ samples/s; AUC 0\.\d{4}, ", result.stdout, re.M)
+    assert re.search(r"^mode       sync; ", result.stdout, re.M)
 
 
 # Files larger than memory.

@@ -123,10 +123,11 @@ def start(cluster, name, script, *options):
 
 
 def test_two_jobs_do_not_write_into_each_others_logs(cluster):
-    start(cluster, "first", WAITS)
+    """Even if both name the same folder."""
+    start(cluster, "first", WAITS, "--log_dir", "logs")
     log = cluster.folder / "logs" / "workerlog.0"
     wait_until("the first job", lambda: log.exists() and "started" in log.read_text(), LIMIT, cluster.logs)
-    start(cluster, "second", OK.replace("through", "second"))
+    start(cluster, "second", OK.replace("through", "second"), "--log_dir", "logs")
     wait_until("a line", lambda: "those of this one go to" in cluster.log("second"), LIMIT, cluster.logs)
     folder = re.search(r"go to (logs/job\.\d+)\n", cluster.log("second")).group(1)
     other = cluster.folder / folder / "workerlog.0"

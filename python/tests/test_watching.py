@@ -176,7 +176,7 @@ def test_a_job_shorter_than_a_look_is_summed_up_to_its_end(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     for name in ("serverlog.0.state", "serverlog.1.state"):
-        numbers = json.loads((tmp_path / "logs" / name).read_text())["numbers"]
+        numbers = json.loads((tmp_path / "logs" / "latest" / name).read_text())["numbers"]
         assert numbers["server_rounds"] == 40, numbers
     assert done.stderr.count(" in 40 rounds") == 2, done.stderr
 

@@ -1,13 +1,18 @@
 //! What the processes of a job count while they run: numbers that threads add to without locks
-//! ([`counters!`]), and where the time of a process goes ([`Stepping`], [`Busy`]).
+//! ([`counters!`]), where the time of a process goes ([`Stepping`], [`Busy`]), and how far its work is ([`Phase`]).
 //!
 //! **Invariant:** nothing is measured before somebody wants to know ([`is_on`]), and no result depends
 //! on what is counted.
 
+mod calendar;
 mod flags;
 mod number;
+mod phase;
 mod step;
+pub mod words;
 
+pub use calendar::CalendarTime;
 pub use flags::{is_on, is_ready, set_on, set_ready};
 pub use number::{Counter, Gauge, Level, NumberKind, NumberSource, Sample, Seconds};
+pub use phase::{Phase, PhaseNumber, PhaseState, PhaseView, show_phases};
 pub use step::{Busy, BusyThread, Labelled, Stepping, WaitingStep};

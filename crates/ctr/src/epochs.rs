@@ -1,7 +1,6 @@
 //! Passes over the rows, and which of them was the best.
 
-use std::time::{Duration, Instant};
-
+use count::{Phase, PhaseNumber};
 use data::{DataFrame, Feed};
 use fleet::ready::Watch;
 use tensor::Value;
@@ -13,9 +12,6 @@ use crate::judge;
 use crate::model::CtrModel;
 use crate::settings::Ctr;
 use crate::words::Loss;
-
-/// How often a long epoch says how far it is.
-const SAY_EVERY: Duration = Duration::from_secs(10);
 
 /// The best epoch so far.
 pub(crate) struct Best<'a> {
@@ -184,7 +180,9 @@ impl Epoch<'_> {
         let Self { settings, nth, rows, rows_of } = self;
         let labels = Labels { name: &encoding.target.name, values: &rows_of.labels };
         let mut batches = Batches::new(encoding, &rows_of.encoded, Some(labels));
-        let (mut sum, mut n_done, mut said) = (0.0, 0, Instant::now());
+        let (mut sum, mut n_done) = (0.0, 0);
+        let phase = Phase::begin(&format!("epoch {nth}/{}", settings.epochs), "rows");
+        phase.set_total(rows.len() as u64);
         for batch in rows.chunks(settings.batch_size) {
             let loss = run(batches.of(batch)?)?;
             if !loss.is_finite() {
@@ -195,15 +193,9 @@ impl Epoch<'_> {
             if (watch.stops)() {
                 return Err(Error::Stopped);
             }
-            if said.elapsed() > SAY_EVERY {
-                let part = 100.0 * n_done as f64 / rows.len() as f64;
-                let loss = sum / n_done as f64;
-                (watch.on_line)(&format!(
-                    "epoch {nth}/{}: {part:.0} %, loss {loss:.5}",
-                    settings.epochs
-                ));
-                said = Instant::now();
-            }
+            phase.add(batch.len() as u64);
+            let number = || PhaseNumber { name: "loss".to_string(), value: sum / n_done as f64 };
+            phase.set_numbers(|| vec![number()]);
         }
         Ok(sum / n_done.max(1) as f64)
     }

@@ -9,6 +9,7 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use count::Phase;
 use tensor::{mix, unit};
 
 use crate::error::{Error, Result};
@@ -82,6 +83,9 @@ pub struct ClickLog {
     pub seed: u64,
 }
 
+/// Rows between two times that somebody is told how far it is.
+const TOLD_EVERY: u64 = 1 << 10;
+
 impl Default for ClickLog {
     fn default() -> Self {
         Self { n_rows: 200_000, n_files: 4, seed: 1 }
@@ -117,6 +121,8 @@ impl ClickLog {
     pub fn write(&self, folder: &Path) -> Result<u64> {
         fs::create_dir_all(folder).map_err(|source| cannot_write(folder, source))?;
         self.check_folder(folder)?;
+        let phase = Phase::begin("making data", "rows");
+        phase.set_total(self.n_rows);
         let mut n_bytes = 0;
         for nth in 0..self.n_files as u64 {
             let path = folder.join(format!("part-{nth}"));
@@ -124,7 +130,7 @@ impl ClickLog {
                 let at = u128::from(self.n_rows) * u128::from(nth) / self.n_files as u128;
                 at as u64
             };
-            let made = self.write_file(&path, first(nth)..first(nth + 1));
+            let made = self.write_file(&path, first(nth)..first(nth + 1), &phase);
             n_bytes += made.map_err(|source| cannot_write(&path, source))?;
         }
         Ok(n_bytes)
@@ -143,7 +149,12 @@ impl ClickLog {
         Ok(())
     }
 
-    fn write_file(&self, path: &Path, rows: std::ops::Range<u64>) -> io::Result<u64> {
+    fn write_file(
+        &self,
+        path: &Path,
+        rows: std::ops::Range<u64>,
+        phase: &Phase,
+    ) -> io::Result<u64> {
         let mut file = BufWriter::with_capacity(1 << 18, File::create(path)?);
         let (mut line, mut n_bytes) = (Vec::new(), 0);
         for at in rows {
@@ -151,6 +162,9 @@ impl ClickLog {
             self.push_row(at, &mut line)?;
             n_bytes += line.len() as u64;
             file.write_all(&line)?;
+            if at.is_multiple_of(TOLD_EVERY) {
+                phase.set(at);
+            }
         }
         file.flush()?;
         Ok(n_bytes)

@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Read;
 
+use count::Phase;
+
 use crate::csv::{Cells, separator_name};
 use crate::error::{Error, Refusal, Result, shown};
 use crate::files::{LINE_BYTES_MAX, Lines, ReadLine, open};
@@ -86,12 +88,19 @@ impl DataFrame {
     }
 }
 
+/// Rows between two times that somebody is told how far it is.
+const TOLD_EVERY: u64 = 1 << 10;
+
 fn read_text(file: &str, source: impl Read) -> Result<DataFrame> {
     let failed = |source| Error::ReadFile { file: file.to_string(), source };
     let mut lines = Lines::new(source);
     let (mut cells, mut layout, mut columns) = (Cells::default(), None, Vec::new());
+    let phase = Phase::begin("reading a table", "rows");
     loop {
         let at = lines.n_lines + 1;
+        if at.is_multiple_of(TOLD_EVERY) {
+            phase.set(at);
+        }
         let bad = |text: &[u8], refusal| {
             let (file, command) = (file.to_string(), String::new());
             Error::BadLine { file, line: at, command, refusal, text: shown(text) }

@@ -4,9 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
 
+use count::Phase;
+
 use crate::batch::Batcher;
 use crate::error::{Error, Result};
 use crate::feed::Feed;
+use crate::files::read_bytes;
 use crate::pass::{Before, Pass, Seen, Sink, Skipped};
 use crate::position::Position;
 use crate::random::{self, Random};
@@ -36,8 +39,9 @@ impl SampleMemory {
     /// whichever thread read them.
     pub(crate) fn load(pass: &Pass, n_threads: usize) -> Result<Self> {
         let n = n_threads.min(pass.files.paths().len()).max(1);
+        let shown = ShownLoad::new(pass);
         let mut loaded = thread::scope(|scope| {
-            let threads: Vec<_> = (0..n).map(|_| scope.spawn(|| load_some(pass))).collect();
+            let threads: Vec<_> = (0..n).map(|_| scope.spawn(|| load_some(pass, &shown))).collect();
             let mut loaded = Vec::new();
             let mut failed = None;
             for thread in threads {
@@ -190,20 +194,54 @@ fn merge(records: &[&[u32]], slots: &[Slot], key: u64, out: &mut Records) -> boo
 }
 
 /// The files that one thread gets hold of.
-fn load_some(pass: &Pass) -> Result<Vec<(usize, Vec<Records>)>> {
-    let loaded = load_files(pass);
+/// Samples that are loaded between two times that somebody is told.
+const TOLD_EVERY: u64 = 64;
+
+/// How far a load is, for who wants to see it.
+struct ShownLoad {
+    phase: Phase,
+    /// Bytes of all files; 0: not known.
+    n_bytes: u64,
+    read_before: u64,
+}
+
+impl ShownLoad {
+    fn new(pass: &Pass) -> Self {
+        let phase = Phase::begin("loading", "samples");
+        let size = |file: &String| std::fs::metadata(file).map_or(0, |about| about.len());
+        let n_bytes = if phase.is_seen() { pass.files.paths().iter().map(size).sum() } else { 0 };
+        Self { phase, n_bytes, read_before: read_bytes() }
+    }
+
+    /// So many more samples.
+    fn add(&self, n: u64) {
+        self.phase.add(n);
+        if self.n_bytes > 0 {
+            let n_read = read_bytes().saturating_sub(self.read_before);
+            self.phase.set_share((n_read as f64 / self.n_bytes as f64).min(1.0));
+        }
+    }
+}
+
+fn load_some(pass: &Pass, shown: &ShownLoad) -> Result<Vec<(usize, Vec<Records>)>> {
+    let loaded = load_files(pass, shown);
     if loaded.is_err() {
         pass.stop();
     }
     loaded
 }
 
-fn load_files(pass: &Pass) -> Result<Vec<(usize, Vec<Records>)>> {
+fn load_files(pass: &Pass, shown: &ShownLoad) -> Result<Vec<(usize, Vec<Records>)>> {
     let mut parser = pass.parser()?;
     let mut loaded = Vec::new();
     while let Some((at, file)) = pass.files.take() {
         let (mut pieces, mut records) = (Vec::new(), Records::default());
+        let mut n_untold = 0;
         let mut taken = |records: &mut Records, _: Seen<'_>| {
+            n_untold += 1;
+            if n_untold == TOLD_EVERY {
+                shown.add(std::mem::take(&mut n_untold));
+            }
             if records.n_words() > PIECE_WORDS {
                 records.shrink();
                 pieces.push(std::mem::take(records));
@@ -214,9 +252,11 @@ fn load_files(pass: &Pass) -> Result<Vec<(usize, Vec<Records>)>> {
         let (records_mut, taken) = (&mut records, &mut taken);
         let before = Before::default();
         pass.read(file, &mut Sink { parser, records: records_mut, before, skipped, taken })?;
+        shown.add(n_untold);
         records.shrink();
         pieces.push(records);
         let n_rows: usize = pieces.iter().map(Records::len).sum();
+        tracing::debug!(target: "paddlewheel::data", file, n_rows, "a file is loaded");
         pass.n_rows.fetch_add(n_rows as u64, Ordering::Relaxed);
         loaded.push((at, pieces));
     }

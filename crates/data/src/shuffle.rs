@@ -1,5 +1,7 @@
 //! Another order of samples, here or among all trainers; always the same for the same seed.
 
+use count::Phase;
+
 use crate::error::{Error, ExchangeError, Result};
 use crate::random::{mix, shuffle};
 use crate::records::Records;
@@ -127,6 +129,8 @@ pub(crate) fn scatter(
         key => (mix(key) % n_trainers as u64) as usize,
     };
     let mut received = Received::default();
+    let phase = Phase::begin("shuffling", "samples");
+    phase.set_total(own.n_own as u64);
     loop {
         let mut parts = vec![vec![0]; n_trainers];
         let (mut more, mut n_samples, mut n_bytes) = (true, 0, 0);
@@ -139,6 +143,7 @@ pub(crate) fn scatter(
             });
             n_samples += 1;
         }
+        phase.add(n_samples as u64 - u64::from(!more));
         parts.iter_mut().for_each(|part| part[0] = if more { MORE } else { 0 });
         let mut anybody = false;
         for (from, part) in all_to_all(exchange, "shuffle", parts)?.into_iter().enumerate() {

@@ -127,6 +127,7 @@ pub fn export(dir: &Path, options: &ExportOptions) -> Result<Exported> {
     let path = options.out.clone().unwrap_or_else(|| beside(dir, options.format));
     // Nothing is read for a file that may not be written.
     NewOutput::new(&path, options.force)?;
+    let _phase = count::Phase::begin("exporting", "bytes");
     let contents = Contents::read(dir)?;
     if options.format == ExportFormat::Onnx {
         return export_onnx(&contents, options, path);

@@ -65,6 +65,7 @@ pub fn read_rows(path: &Path, table: &str) -> Result<NewRows> {
 /// # Ok(()) }
 /// ```
 pub fn import_rows(dir: &Path, table: &str, file: &Path) -> Result<Imported> {
+    let _phase = count::Phase::begin("importing", "bytes");
     let contents = Contents::read(dir)?;
     let near = || DidYouMean::among(table, contents.vars.iter().map(|var| var.name.as_str()));
     let var = contents.var(table).ok_or_else(|| Error::NoTable {
@@ -194,6 +195,7 @@ fn part_number(file: &str) -> usize {
 
 /// Reads rows from a Parquet or safetensors file into a table of a scope.
 pub fn import_rows_into_scope(scope: &Scope, table: &str, file: &Path) -> Result<Imported> {
+    let _phase = count::Phase::begin("importing", "bytes");
     let names = scope.names();
     let not_there = || Error::NotInScope {
         table: table.to_string(),

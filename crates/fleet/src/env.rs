@@ -155,6 +155,18 @@ pub(crate) const METRICS_PORT: &[&str] = &["PADDLEWHEEL_METRICS_PORT"];
 pub(crate) const METRICS_HOST: &[&str] = &["PADDLEWHEEL_METRICS_HOST"];
 /// The file that this process writes its last numbers to.
 pub(crate) const LAST_STATE: &[&str] = &["PADDLEWHEEL_LAST_STATE"];
+/// Which lines this process writes: levels, or levels of parts; ours.
+pub(crate) const LOG: &[&str] = &["PADDLEWHEEL_LOG"];
+/// Their form; ours.
+pub(crate) const LOG_FORMAT: &[&str] = &["PADDLEWHEEL_LOG_FORMAT"];
+/// How progress is shown; ours.
+pub(crate) const PROGRESS: &[&str] = &["PADDLEWHEEL_PROGRESS"];
+/// Above 0, Fluid says more.
+pub(crate) const GLOG_V: &[&str] = &["GLOG_v"];
+/// Below it, Fluid says nothing.
+pub(crate) const GLOG_MIN_LEVEL: &[&str] = &["GLOG_minloglevel"];
+/// What the terminal can do.
+pub(crate) const TERMINAL: &[&str] = &["TERM"];
 
 /// Whether connections are encrypted with keys that are made for the job; ours.
 pub(crate) const TLS: &[&str] = &["PADDLEWHEEL_TLS"];

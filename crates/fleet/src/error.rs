@@ -28,6 +28,26 @@ pub enum Error {
         /// What it should be.
         expected: &'static str,
     },
+    /// A log that nobody can write.
+    #[error("environment variable {name}: {source}")]
+    LogLevel {
+        /// The variable.
+        name: &'static str,
+        /// What is wrong with it.
+        source: tell::FilterError,
+    },
+    /// A variable that has another word than it can have.
+    #[error("environment variable {name} is `{value}`, it must be one of {}.{near}", .known.join(", "))]
+    UnknownChoice {
+        /// Its name.
+        name: &'static str,
+        /// Its value.
+        value: String,
+        /// The words that it can have.
+        known: &'static [&'static str],
+        /// The one that was perhaps meant.
+        near: DidYouMean,
+    },
     /// The environment of a scheduler that is not complete.
     #[error(
         "{seen} is set, so this is a process of {engine}; but {missing} is not set, and it says who the others are{}",

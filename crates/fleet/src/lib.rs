@@ -13,6 +13,7 @@ mod given;
 pub mod launch;
 pub mod lifecycle;
 pub mod lines;
+pub mod logging;
 pub mod metrics;
 pub mod pipes;
 pub mod ready;

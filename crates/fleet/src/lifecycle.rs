@@ -20,6 +20,7 @@ use crate::access;
 use crate::error::{Error, Result};
 use crate::flags::Flags;
 use crate::lines;
+use crate::logging;
 use crate::ready::{self, Watch};
 use crate::role::{Role, RoleKind};
 use crate::signals::{self, Signals};
@@ -99,6 +100,10 @@ impl Fleet {
     /// Takes part in a job. `cluster` holds the connections; executors that run this trainer's
     /// programs must share it ([`Executor::set_cluster`]).
     pub fn init(role: Role, flags: Flags, cluster: Cluster) -> Self {
+        if let Err(error) = logging::begin() {
+            ps::lines::Line::error("trainer", error.to_string()).say();
+        }
+        logging::identify(&role);
         watching::begin(Some(&role));
         cluster.set_patience(flags.patience());
         cluster.set_redo_bytes(flags.recovery_memory());

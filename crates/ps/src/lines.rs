@@ -5,11 +5,11 @@
 //! of its C++, the part of ours that speaks is named: there is no such file here. Times are UTC.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::io::Write;
 use std::sync::Mutex;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
+use count::CalendarTime;
 use tensor::EvenIfPoisoned;
 
 use crate::endpoint::Endpoint;
@@ -71,7 +71,11 @@ impl Line {
     /// The line as it is written to a log.
     pub fn stamped(&self, now: SystemTime, thread: u32) -> String {
         let Self { severity, site, text } = self;
-        format!("{}{} {thread:>5} {site}] {text}", severity.letter(), Stamp(now))
+        format!(
+            "{}{} {thread:>5} {site}] {text}",
+            severity.letter(),
+            CalendarTime::new(now).stamp()
+        )
     }
 
     /// Writes the line like [`Line::say`], unless this process has written it before.
@@ -83,53 +87,60 @@ impl Line {
         }
     }
 
-    /// Writes the line to stderr in one piece. A closed stderr is ignored.
+    /// A line without a stamp, as Fluid's Python writes them.
+    pub fn said(severity: Severity, text: impl Into<String>) -> Self {
+        Self { severity, site: SAID, text: text.into() }
+    }
+
+    /// Hands the line to who writes the log of this process. If nobody does, it goes to stderr in one piece; a
+    /// closed stderr is ignored.
     pub fn say(&self) {
-        let line = format!("{}\n", self.stamped(SystemTime::now(), thread_id()));
+        if tracing::dispatcher::has_been_set() {
+            return emit(self);
+        }
+        let line = match self.site {
+            SAID => format!("{}\n", self.text),
+            _ => format!("{}\n", self.stamped(SystemTime::now(), thread_id())),
+        };
         let _ = std::io::stderr().lock().write_all(line.as_bytes());
     }
 }
+
+/// The source of lines without a stamp.
+const SAID: &str = "said";
+
+/// Each source of lines is a target of `tracing`, which must be known when the program is compiled.
+macro_rules! sites {
+    ($($site:literal),*) => {
+        fn emit(line: &Line) {
+            match line.site {
+                $($site => match line.severity {
+                    Severity::Info => tracing::info!(target: concat!("paddlewheel::", $site), "{}", line.text),
+                    Severity::Warning => tracing::warn!(target: concat!("paddlewheel::", $site), "{}", line.text),
+                    Severity::Error => tracing::error!(target: concat!("paddlewheel::", $site), "{}", line.text),
+                },)*
+                other => tracing::info!(target: "paddlewheel::said", "{other}] {}", line.text),
+            }
+        }
+    };
+}
+
+sites!(
+    "communicator",
+    "network",
+    "recovery",
+    "said",
+    "server",
+    "train_from_dataset",
+    "trainer",
+    "watch"
+);
 
 /// The number of this thread as the system knows it; that of the process where it does not say.
 fn thread_id() -> u32 {
     let link = std::fs::read_link("/proc/thread-self").ok();
     let name = link.as_deref().and_then(|path| path.file_name()?.to_str());
     name.and_then(|name| name.parse().ok()).unwrap_or_else(std::process::id)
-}
-
-/// `MMDD HH:MM:SS.micros`, in UTC.
-struct Stamp(SystemTime);
-
-impl fmt::Display for Stamp {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let since = self.0.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-        let seconds = since.as_secs();
-        let (month, day) = month_and_day(seconds / 86_400);
-        let (hours, minutes) = (seconds / 3600 % 24, seconds / 60 % 60);
-        let (seconds, micros) = (seconds % 60, since.subsec_micros());
-        write!(f, "{month:02}{day:02} {hours:02}:{minutes:02}:{seconds:02}.{micros:06}")
-    }
-}
-
-/// Month and day of a day counted from the first of January 1970.
-fn month_and_day(mut days: u64) -> (u64, u64) {
-    let is_leap =
-        |year: u64| year.is_multiple_of(4) && !year.is_multiple_of(100) || year.is_multiple_of(400);
-    let mut year = 1970;
-    while days >= 365 + u64::from(is_leap(year)) {
-        days -= 365 + u64::from(is_leap(year));
-        year += 1;
-    }
-    let february = 28 + u64::from(is_leap(year));
-    let mut month = 1;
-    for length in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
-        if days < length {
-            break;
-        }
-        days -= length;
-        month += 1;
-    }
-    (month, days + 1)
 }
 
 /// A server has bound its port: scripts and users wait for this line.
@@ -246,6 +257,7 @@ pub fn refused(peer: &str, why: &str) -> Line {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::UNIX_EPOCH;
 
     fn check(line: Line, expected: &str) {
         let now = UNIX_EPOCH + Duration::new(1_584_568_021, 298_220_999);
@@ -289,20 +301,5 @@ mod tests {
             "Communicator stop done",
         ];
         assert_eq!(texts, expected);
-    }
-
-    #[test]
-    fn days_become_dates() {
-        for (day, date) in [
-            (0, (1, 1)),
-            (58, (2, 28)),
-            (59, (3, 1)),
-            (789, (2, 29)),
-            (364, (12, 31)),
-            (11_016, (2, 29)),
-            (20_773, (11, 16)),
-        ] {
-            assert_eq!(month_and_day(day), date, "{day}");
-        }
     }
 }

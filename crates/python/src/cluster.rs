@@ -4,6 +4,7 @@ use std::sync::{Arc, LazyLock, OnceLock};
 
 use fleet::ready::{self, Watch};
 use ps::Endpoint;
+use ps::lines::{Line, Severity};
 use pyo3::prelude::*;
 use train::Cluster;
 use train::remote::usual_log;
@@ -34,9 +35,8 @@ pub(crate) fn cluster() -> PyResult<&'static Cluster> {
 }
 
 /// A line for the waiting user; stderr is where Fluid's users look.
-#[allow(clippy::print_stderr)]
 pub(crate) fn tell(line: &str) {
-    eprintln!("{line}");
+    Line::said(Severity::Warning, line).say();
 }
 
 /// Waits for servers before the first word to them: scripts that run a startup program before they

@@ -78,6 +78,7 @@ impl PyExecutor {
     #[pyo3(signature = (place = None))]
     fn new(place: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
         let _ = place;
+        fleet::logging::begin().map_err(from_fleet)?;
         fleet::watching::begin(None);
         let (mut executor, raised) = (Executor::new(), Raised::default());
         executor.set_cluster(cluster::cluster()?.clone());

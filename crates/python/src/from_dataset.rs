@@ -2,13 +2,11 @@
 
 use std::time::Duration;
 
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 use tensor::{EvenIfPoisoned, Tensor};
-use train::from_dataset::{
-    Observer, Pass, PassOptions, PassValue, Progress, ProgressBar, Report, fetched_text,
-};
+use train::from_dataset::{Observer, Pass, PassOptions, PassValue, Progress, Report, fetched_text};
 use train::{Error, Executor, Scope};
 
 use crate::array::to_numpy;
@@ -33,7 +31,6 @@ struct Shown {
     fetch: Vec<String>,
     labels: Vec<String>,
     handler: Option<(Py<PyAny>, Vec<String>)>,
-    bar: ProgressBar,
     raised: Raised,
 }
 
@@ -51,7 +48,7 @@ impl Shown {
 
     /// Calls into Python; what is raised there ends the pass.
     fn tell(&mut self, call: impl FnOnce(Python<'_>, &Self) -> PyResult<()>) {
-        self.bar.clear();
+        fleet::logging::make_room();
         if let Err(error) = Python::attach(|py| call(py, self)) {
             *self.raised.lock().even_if_poisoned() = Some(error);
         }
@@ -82,17 +79,20 @@ impl Observer for Shown {
         self.tell(|py, _| write(py, "stderr", text));
     }
 
-    fn goes_on(&mut self, progress: &Progress) -> bool {
-        self.bar.draw(progress);
+    fn goes_on(&mut self, _: &Progress) -> bool {
         let has_raised = self.raised.lock().even_if_poisoned().is_some();
         !has_raised && !signalled(&self.raised)
     }
 }
 
+/// A full disk or a closed pipe ends no training.
 fn write(py: Python<'_>, stream: &str, text: &str) -> PyResult<()> {
     let stream = py.import("sys")?.getattr(stream)?;
-    stream.call_method1("write", (text,))?;
-    stream.call_method0("flush").map(|_| ())
+    let written = stream.call_method1("write", (text,)).and_then(|_| stream.call_method0("flush"));
+    match written {
+        Err(error) if error.is_instance_of::<PyOSError>(py) => Ok(()),
+        written => written.map(|_| ()),
+    }
 }
 
 /// Variables of a handler: the name it knows and the variable's.
@@ -144,8 +144,8 @@ pub(crate) fn run(
         PassOptions { fetch: fetched, fetch_names, fetch_every, watch, watch_every, debug, infers };
     let pass = Pass { program, scope, options: &options };
     let handler = handler.map(|handler| (handler.unbind(), names));
-    let (bar, raised) = (ProgressBar::default(), raised.clone());
-    let mut shown = Shown { fetch, labels, handler, bar, raised };
+    let raised = raised.clone();
+    let mut shown = Shown { fetch, labels, handler, raised };
     let ran = {
         let mut dataset = dataset.get().lock(py);
         let dataset = &mut *dataset;

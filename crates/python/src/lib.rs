@@ -48,6 +48,8 @@ use pyo3::prelude::*;
 #[pymodule]
 fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = m.py();
+    // What makes no sense is said where something starts, with a name for it: by executors and launchers.
+    let _ = ::fleet::logging::begin();
     m.add("EnforceNotMet", py.get_type::<error::EnforceNotMet>())?;
     m.add("EOFException", py.get_type::<error::EOFException>())?;
     m.add_class::<program::PyProgram>()?;

@@ -2,6 +2,8 @@
 //! blamed, and that no process is left behind.
 #![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
 
+#[path = "launcher/logs.rs"]
+mod logs;
 #[path = "launcher/machines.rs"]
 mod machines;
 
@@ -62,6 +64,12 @@ impl Job {
 
     fn log(&self, name: &str) -> String {
         fs::read_to_string(self.cluster.folder().join("logs").join(name)).unwrap_or_default()
+    }
+
+    /// The folder of the newest job, as the launcher names it.
+    fn own_logs(&self) -> String {
+        let name = fs::read_link(self.cluster.folder().join("logs/latest")).unwrap();
+        format!("logs/{}", name.display())
     }
 
     /// All processes that the job has started.
@@ -153,10 +161,9 @@ fn the_one_that_failed_is_named() {
     assert!(start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());
     let said = job.said();
     assert!(said.contains("worker 1 (pid "), "{said}");
-    assert!(
-        said.contains("failed with exit code 3; the last lines of logs/workerlog.1:"),
-        "{said}"
-    );
+    let log = format!("{}/workerlog.1", job.own_logs());
+    let last = format!("failed with exit code 3; the last lines of {log}:");
+    assert!(said.contains(&last), "{said}");
     assert!(said.contains("  | no such table\n") && said.contains("  | step 40\n"), "{said}");
     assert!(!said.contains("step 20\n"), "twenty lines are enough: {said}");
     assert!(!said.contains("worker 0 (pid"), "{said}");
@@ -192,7 +199,7 @@ fn a_server_that_dies_is_named_and_workers_do_not_wait_for_it() {
     assert_eq!(job.run("launch_ps --worker_num 2 --server_num 1"), 1);
     let said = job.said();
     assert!(said.contains("server 0 (pid ") && said.contains("was killed by signal 9 (SIGKILL)"));
-    assert!(said.contains("logs/serverlog.0 is empty"), "{said}");
+    assert!(said.contains(&format!("{}/serverlog.0 is empty", job.own_logs())), "{said}");
     job.expect_nobody();
 }
 
@@ -382,9 +389,12 @@ fn one_that_fails_at_once_ends_the_job() {
     assert_eq!(job.run(options), 1, "{}", job.said());
     let said = job.said();
     assert_eq!(said.matches("failed with exit code 3; it is started again").count(), 3, "{said}");
-    let last = "failed with exit code 3; the last lines of logs/workerlog.0:\n  | no such table\n\
-                worker 0 failed at once 4 times in a row; starting it again does not help\n";
-    assert!(said.contains(last), "{said}");
+    let last = format!(
+        "failed with exit code 3; the last lines of {}/workerlog.0:\n  | no such table\n\
+         worker 0 failed at once 4 times in a row; starting it again does not help\n",
+        job.own_logs()
+    );
+    assert!(said.contains(&last), "{said}");
     assert_eq!(job.log("workerlog.0").matches("no such table\n").count(), 4);
     job.expect_nobody();
 }

@@ -2,7 +2,7 @@
 
 use std::sync::{LazyLock, Mutex};
 
-use count::{NumberKind, NumberSource, Sample};
+use count::{NumberKind, NumberSource, PhaseNumber, Sample};
 use tensor::{DType, EvenIfPoisoned, Tensor, Value};
 
 count::counters! {
@@ -98,6 +98,16 @@ pub(crate) fn fetched(name: &str, tensor: &Tensor) {
         }
         None => {}
     }
+}
+
+/// The means of these numbers, of those that are known.
+pub(crate) fn fetched_numbers<'a>(names: impl Iterator<Item = &'a String>) -> Vec<PhaseNumber> {
+    let all = FETCHED.lock().even_if_poisoned();
+    let known = |name: &String| {
+        let value = all.iter().find(|one| one.name == *name)?.value;
+        Some(PhaseNumber { name: name.trim().to_string(), value })
+    };
+    names.filter_map(known).collect()
 }
 
 /// The same for a value that may be something else.

@@ -141,7 +141,7 @@ class Job:
         """The ends of the logs."""
         parts = []
         names = [os.path.join(self.folder, "launcher.log")]
-        logs = os.path.join(self.folder, "logs")
+        logs = os.path.join(self.folder, "logs", "latest")
         names += [os.path.join(logs, name) for name in sorted(os.listdir(logs))] if os.path.isdir(logs) else []
         for name in names:
             with open(name, errors="replace") as file:

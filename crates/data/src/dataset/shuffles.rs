@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use count::Phase;
+
 use super::Dataset;
 use crate::error::{Error, Result};
 use crate::memory::SampleMemory;
@@ -34,6 +36,8 @@ impl Dataset {
     pub fn local_shuffle(&mut self) -> Result<()> {
         self.only_in_memory("local shuffle", "local_shuffle")?;
         let seed = self.next_seed();
+        let phase = Phase::begin("shuffling", "samples");
+        phase.set(self.len());
         match self.loaded() {
             Ok(memory) => Arc::make_mut(memory).shuffle(seed),
             // It is only counted: the samples come with a later shuffle.

@@ -1,30 +1,42 @@
 //! What a launcher tells people: lines, and on a terminal one that shows that it is alive.
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::time::{Duration, Instant};
 
-/// How often the line that moves is drawn.
-const REDRAW: Duration = Duration::from_millis(500);
-/// Wider lines would wrap and not be drawn over.
-const WIDTH: usize = 79;
+use count::Phase;
+use tell::LogFormat;
+
+/// How often what is drawn is worked out.
+const REDRAW: Duration = Duration::from_millis(200);
 
 /// Where a launcher writes.
 pub struct Console {
     out: Box<dyn Write + Send>,
+    /// It writes to stderr, where the log of this process goes too.
+    is_stderr: bool,
     is_terminal: bool,
+    job: Option<Phase>,
     drawn: Option<Instant>,
+}
+
+/// How far a job is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct JobProgress {
+    /// The share that is done, if it is known.
+    pub(super) share: Option<f64>,
+    pub(super) words: String,
 }
 
 impl Console {
     /// Lines go to stderr, as Fluid's do.
     pub fn stderr() -> Self {
-        let is_terminal = std::io::stderr().is_terminal();
-        Self { out: Box::new(std::io::stderr()), is_terminal, drawn: None }
+        let (out, is_terminal) = (Box::new(std::io::stderr()), tell::is_terminal());
+        Self { out, is_stderr: true, is_terminal, job: None, drawn: None }
     }
 
-    /// Lines go elsewhere.
-    pub fn new(out: Box<dyn Write + Send>, is_terminal: bool) -> Self {
-        Self { out, is_terminal, drawn: None }
+    /// Lines go elsewhere, and nothing moves.
+    pub fn new(out: Box<dyn Write + Send>) -> Self {
+        Self { out, is_stderr: false, is_terminal: false, job: None, drawn: None }
     }
 
     /// Whether somebody looks at it.
@@ -34,20 +46,32 @@ impl Console {
 
     /// Writes a line. That nobody listens any more does not end a job.
     pub(super) fn say(&mut self, line: &str) {
-        let clear = if self.drawn.take().is_some() { "\r\x1b[K" } else { "" };
-        let _ = self.out.write_all(format!("{clear}{line}\n").as_bytes());
-        let _ = self.out.flush();
+        if self.is_stderr && tell::format() == LogFormat::Json {
+            tracing::info!(target: "paddlewheel::launcher", "{line}");
+            return;
+        }
+        let out = &mut self.out;
+        tell::apart(|| {
+            let _ = out.write_all(format!("{line}\n").as_bytes());
+            let _ = out.flush();
+        });
     }
 
-    /// Draws the line that moves, if there is a terminal and it is time.
-    pub(super) fn progress(&mut self, line: impl FnOnce() -> String) {
+    /// Shows how far the job is, if there is a terminal and it is time.
+    pub(super) fn progress(&mut self, progress: impl FnOnce() -> JobProgress) {
         if !self.is_terminal || self.drawn.is_some_and(|at| at.elapsed() < REDRAW) {
             return;
         }
-        let short: String = line().chars().filter(|c| !c.is_control()).take(WIDTH).collect();
-        let _ = self.out.write_all(format!("\r\x1b[K{short}").as_bytes());
-        let _ = self.out.flush();
         self.drawn = Some(Instant::now());
+        let job = self.job.get_or_insert_with(|| Phase::begin("job", ""));
+        let JobProgress { share, words } = progress();
+        job.set_share(share.unwrap_or(0.0));
+        job.set_words(words);
+    }
+
+    /// The job is over: nothing moves any more.
+    pub(super) fn end_progress(&mut self) {
+        self.job = None;
     }
 }
 
@@ -70,25 +94,16 @@ mod tests {
         }
     }
 
-    fn check(is_terminal: bool) -> String {
-        let page = Page::default();
-        let mut console = Console::new(Box::new(page.clone()), is_terminal);
-        console.progress(|| "a\tlong".repeat(30));
-        console.progress(|| "too soon".to_string());
-        console.say("done");
-        console.say("really");
-        let bytes = page.0.lock().unwrap().clone();
-        String::from_utf8(bytes).unwrap()
-    }
-
+    /// What a terminal gets is seen by test_logs.py, through one.
     #[test]
     fn a_file_gets_lines_only() {
-        assert_eq!(check(false), "done\nreally\n");
-    }
-
-    #[test]
-    fn a_terminal_gets_a_line_that_moves() {
-        let moving: String = "along".repeat(30).chars().take(79).collect();
-        assert_eq!(check(true), format!("\r\x1b[K{moving}\r\x1b[Kdone\nreally\n"));
+        let page = Page::default();
+        let mut console = Console::new(Box::new(page.clone()));
+        console.progress(|| panic!("nobody sees it"));
+        console.say("done");
+        console.end_progress();
+        console.say("really");
+        let bytes = page.0.lock().unwrap().clone();
+        assert_eq!(String::from_utf8(bytes).unwrap(), "done\nreally\n");
     }
 }

@@ -12,6 +12,7 @@ use watch::job::{Condition, Told};
 
 use super::console::Console;
 use super::group::ProcessGroup;
+use super::logs;
 use super::plan::{self, Host, Job, Process};
 use super::restarts::{Death, Next, Reason, Restarts, WINDOW};
 use super::watching;
@@ -329,6 +330,7 @@ impl Starter<'_> {
 
 fn open_log(log: &Path, line: Option<&str>) -> std::io::Result<(File, u64)> {
     fs::create_dir_all(log.parent().unwrap_or(Path::new(".")))?;
+    logs::unlink(log);
     let Some(line) = line else { return Ok((File::create(log)?, 0)) };
     let mut file = File::options().create(true).append(true).open(log)?;
     file.write_all(format!("launch_ps: {line}\n").as_bytes())?;

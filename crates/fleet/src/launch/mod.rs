@@ -25,10 +25,15 @@ mod watching;
 pub use console::Console;
 pub use plan::Host;
 
+use tell::LogFormat;
+
+use crate::env::{LOG_FORMAT, PROGRESS};
 use crate::error::{Error, Result};
 use crate::flags::Flags;
-use logs::Logs;
+use crate::logging::{self, LogChoice};
+use logs::{LogRequest, Logs};
 use options::PsOptions;
+use plan::Job;
 use watching::JobWatch;
 
 /// Exit code of a command line that makes no sense.
@@ -42,11 +47,7 @@ pub fn launch_ps(arguments: &[String], host: &Host, console: &mut Console) -> i3
     }
     let run = |console: &mut Console| match options::ps(arguments)? {
         None => help(options::PS_USAGE, console),
-        Some(mut options) => {
-            let logs = Logs::take(&options.log_dir, options.node.as_deref());
-            options.log_dir = logs.folder.clone();
-            run_ps(options, logs.line.clone(), host, console)
-        }
+        Some(options) => run_ps(options, host, console),
     };
     finish(run(console), options::PS_USAGE, console)
 }
@@ -67,19 +68,24 @@ fn launch_on(arguments: &[String], host: &Host, console: &mut Console) -> Option
 }
 
 /// Runs a job with servers to its end. The number of servers may change meanwhile.
-fn run_ps(
-    options: PsOptions,
-    line: Option<String>,
-    host: &Host,
-    console: &mut Console,
-) -> Result<i32> {
+fn run_ps(mut options: PsOptions, host: &Host, console: &mut Console) -> Result<i32> {
+    begin_log(options.log_format)?;
     let flags = Flags::from_environment(&crate::env::process)?;
+    let logs = Logs::take(&LogRequest {
+        folder: &options.log_dir,
+        is_own: options.own_logs,
+        node: options.node.as_deref(),
+        snapshots: recover::named(&options.recovery, &flags).as_deref(),
+    })?;
+    options.log_dir = logs.folder.clone();
     let mut job = plan::ps(options.clone())?;
-    job.lines.extend(line);
+    job.lines.extend(logs.line.clone());
     job.shared = secret::prepare(&job, &options.safety, &crate::env::process)?;
+    tell_form(&mut job, options.log_format);
     job.tolerates_lost_trainers = flags.tolerate_lost_trainers();
-    let snapshots = recover::prepare(&mut job, &options, &flags)?;
+    let snapshots = recover::prepare(&mut job, &options, &logs, &flags)?;
     if let Some(folder) = &job.snapshots {
+        logs.note(folder);
         // What was wanted of another launcher, and where its servers were, is out of date.
         scale::answer(folder, &format!("the job has {} servers", job.n_servers))?;
         let removed = train::server_list::remove(folder);
@@ -95,6 +101,7 @@ fn run_ps(
         return Ok(0);
     }
     supervisor::check(&job.script.path)?;
+    logs.publish(&job);
     let watched = JobWatch::start(&mut job, &options.watch, Some(&options.log_dir), console);
     let ended = supervisor::run(&job, watched.as_ref(), host, console)?;
     if let Some(snapshots) = snapshots.filter(|_| ended.is_done) {
@@ -128,13 +135,17 @@ pub fn launch(arguments: &[String], host: &Host, console: &mut Console) -> i32 {
     let run = |console: &mut Console| match options::collective(arguments)? {
         None => help(options::COLLECTIVE_USAGE, console),
         Some(mut options) => {
+            begin_log(options.log_format)?;
+            let log_format = options.log_format;
             let logs = options.log_dir.as_deref();
-            let logs = logs.map(|folder| Logs::take(folder, options.node.as_deref()));
+            let logs = logs.map(|folder| Logs::named(folder, options.node.as_deref()));
             options.log_dir = logs.as_ref().map(|logs| logs.folder.clone());
             let safety = options.safety.clone();
             let watch = options.watch.clone();
             let mut job = plan::collective(options, &crate::env::process)?;
             job.shared = secret::prepare(&job, &safety, &crate::env::process)?;
+            tell_form(&mut job, log_format);
+            share_terminal(&mut job);
             job.lines.extend(logs.as_ref().and_then(|logs| logs.line.clone()));
             let folder = logs.as_ref().map(|logs| logs.folder.as_path());
             supervisor::check(&job.script.path)?;
@@ -143,6 +154,29 @@ pub fn launch(arguments: &[String], host: &Host, console: &mut Console) -> i32 {
         }
     };
     finish(run(console), options::COLLECTIVE_USAGE, console)
+}
+
+/// Begins to write the log of this launcher.
+fn begin_log(format: Option<LogFormat>) -> Result<()> {
+    logging::begin_with(LogChoice { format, is_launcher: true })
+}
+
+/// Processes write their lines in the form that the command line names.
+fn tell_form(job: &mut Job, format: Option<LogFormat>) {
+    for (process, format) in job.processes.iter_mut().zip(std::iter::repeat(format)) {
+        format.iter().for_each(|format| process.set(LOG_FORMAT[0], format.name()));
+    }
+}
+
+/// Several processes on one terminal would draw over each other.
+fn share_terminal(job: &mut Job) {
+    let is_said = crate::env::process(PROGRESS[0]).is_some();
+    if !is_said
+        && job.processes.len() > 1
+        && job.processes.iter().all(|process| process.log.is_none())
+    {
+        job.processes.iter_mut().for_each(|process| process.set(PROGRESS[0], "lines"));
+    }
 }
 
 fn help(usage: &str, console: &mut Console) -> Result<i32> {

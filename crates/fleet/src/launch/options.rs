@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ps::Endpoint;
+use tell::LogFormat;
 
 use crate::error::{Error, Result, Usage};
 use crate::given::{ABOVE_ZERO, FROM_ZERO, Given, TLS, WEB};
@@ -17,13 +18,15 @@ usage: launch_ps [options] script [arguments]
   --server_num N          servers on this machine (2)
   --start_port P          first port of the servers (6170, or others if that is taken)
   --endpoints LIST        the servers, ip:port,ip:port
-  --log_dir DIR           where serverlog.N and workerlog.N go (logs; inside of it, into job.PID, while
-                          another job writes there)
+  --log_dir DIR           where serverlog.N and workerlog.N go (a new folder in logs for each job, with
+                          links from logs/latest and logs/workerlog.N to the newest; in DIR, into
+                          job.PID, while another job writes there)
+  --log_format FORM       text, or json: one object a line (text)
   --cluster_node_ips IPS  all machines of the job, ip,ip; start a launcher on each of them
   --node_ip IP            this machine
   --print_config BOOL     say what is started (True)
   --snapshot_dir DIR      where snapshots of the job go; a launcher that is started again with the same
-                          folder goes on where the job was (LOG_DIR/snapshots if only
+                          folder goes on where the job was (DIR/snapshots of logs if only
                           --snapshot_secs or --max_restarts is given)
   --snapshot_secs S       how often snapshots are written (1)
   --resume DIR            go on from the snapshots in DIR, also with other numbers of processes
@@ -55,6 +58,7 @@ usage: launch [options] script [arguments]
   --started_port P        first port of the processes (6170, or others if that is taken)
   --selected_gpus LIST    accepted: how many there are is how many processes are started
   --log_dir DIR           where workerlog.N go (otherwise to this terminal)
+  --log_format FORM       text, or json: one object a line (text)
   --log_level N           accepted
   --max_restarts N        how often a process that died is started again within 10 minutes (0); the
                           others wait for it, and the job goes on as if nothing had happened
@@ -104,6 +108,10 @@ pub struct PsOptions {
     pub is_placed: bool,
     /// Where logs go.
     pub log_dir: PathBuf,
+    /// Nobody has named a folder: the job has one of its own in that one.
+    pub own_logs: bool,
+    /// The form of lines.
+    pub log_format: Option<LogFormat>,
     /// All machines of the job.
     pub nodes: Vec<String>,
     /// This machine.
@@ -195,6 +203,8 @@ pub struct CollectiveOptions {
     pub gpus: Vec<String>,
     /// Where logs go; this terminal without one.
     pub log_dir: Option<PathBuf>,
+    /// The form of lines.
+    pub log_format: Option<LogFormat>,
     /// How often a process that died is started again.
     pub max_restarts: usize,
     /// Machines from the platform's variables.
@@ -253,6 +263,7 @@ pub fn ps(arguments: &[String]) -> Result<Option<PsOptions>> {
         "--start_port",
         "--endpoints",
         "--log_dir",
+        "--log_format",
         "--cluster_node_ips",
         "--node_ip",
         "--print_config",
@@ -283,6 +294,8 @@ pub fn ps(arguments: &[String]) -> Result<Option<PsOptions>> {
         endpoints: endpoints?,
         is_placed: false,
         log_dir: given.value("--log_dir").unwrap_or("logs").into(),
+        own_logs: given.value("--log_dir").is_none(),
+        log_format: given.log_format()?,
         nodes: given.items("--cluster_node_ips"),
         node: given.value("--node_ip").map(str::to_string),
         is_verbose: given.is_true("--print_config")?,
@@ -308,6 +321,7 @@ pub fn collective(arguments: &[String]) -> Result<Option<CollectiveOptions>> {
         "--started_port",
         "--selected_gpus",
         "--log_dir",
+        "--log_format",
         "--log_level",
         "--max_restarts",
         "--print_config",
@@ -333,6 +347,7 @@ pub fn collective(arguments: &[String]) -> Result<Option<CollectiveOptions>> {
         start_port: given.port("--started_port")?,
         gpus,
         log_dir: given.value("--log_dir").map(PathBuf::from),
+        log_format: given.log_format()?,
         max_restarts: given.number("--max_restarts")?.unwrap_or(0),
         is_cloud: given.value("--use_paddlecloud").is_some(),
         is_verbose: given.is_true("--print_config")?,
@@ -361,6 +376,13 @@ pub fn watch(arguments: &[String]) -> Result<Option<WatchedProcesses>> {
 }
 
 impl Given {
+    fn log_format(&self) -> Result<Option<LogFormat>> {
+        let (option, expected) = ("--log_format", "text or json");
+        let Some(value) = self.value(option) else { return Ok(None) };
+        let bad = || Usage::BadValue { option, value: value.to_string(), expected };
+        Ok(Some(LogFormat::named(value).ok_or_else(bad)?))
+    }
+
     fn safety(&self) -> SafetyOptions {
         SafetyOptions {
             secret_file: self.value("--secret_file").map(PathBuf::from),

@@ -1,7 +1,9 @@
 //! Gets a job ready to survive: takes the folder of snapshots and tells each process of it.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
+use super::logs::Logs;
 use super::options::{PsOptions, RecoveryOptions};
 use super::plan::Job;
 use super::restarts::Policy;
@@ -13,21 +15,18 @@ use crate::recovery::Recovery;
 /// How long processes may take to write their snapshots when they are asked to end.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// The folder of snapshots inside of the one of logs, if nobody names another.
-const USUAL_FOLDER: &str = "snapshots";
-
 /// Takes the folder of snapshots, if there is one, and completes the plan. What the command line says
 /// goes before what flags say.
 pub(super) fn prepare(
     job: &mut Job,
     options: &PsOptions,
+    logs: &Logs,
     flags: &Flags,
 ) -> Result<Option<Snapshots>> {
-    let (node, logs, options) = (options.node.as_deref(), &options.log_dir, &options.recovery);
+    let (node, options) = (options.node.as_deref(), &options.recovery);
     let resume = options.resume.clone().or_else(|| flags.resume());
-    let folder = options.snapshot_dir.clone().or_else(|| flags.snapshot_dir());
-    let usual = || is_wanted(options, flags).then(|| logs.join(USUAL_FOLDER));
-    let Some(folder) = folder.or_else(|| resume.clone()).or_else(usual) else {
+    let usual = || is_wanted(options, flags).then(|| logs.snapshots.clone());
+    let Some(folder) = named(options, flags).or_else(usual) else {
         job.policy = Policy { grace: options.grace, ..Policy::default() };
         return Ok(None);
     };
@@ -70,6 +69,12 @@ pub(super) fn prepare(
         resumes: snapshots.is_begun,
     };
     Ok(Some(snapshots))
+}
+
+/// The folder of snapshots, if one was named.
+pub(super) fn named(options: &RecoveryOptions, flags: &Flags) -> Option<PathBuf> {
+    let folder = options.snapshot_dir.clone().or_else(|| flags.snapshot_dir());
+    folder.or_else(|| options.resume.clone()).or_else(|| flags.resume())
 }
 
 /// Whether somebody who names no folder wants snapshots all the same.

@@ -129,7 +129,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let (folder, patience) = (home.path().to_path_buf(), Duration::ZERO);
         let options = ScaleOptions { folder, n_servers: 3, patience };
-        let mut console = Console::new(Box::new(std::io::sink()), false);
+        let mut console = Console::new(Box::new(std::io::sink()));
         let error = ask(&options, &mut console).unwrap_err();
         assert!(matches!(error, Error::Snapshots(_)), "{error}");
     }

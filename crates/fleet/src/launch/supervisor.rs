@@ -6,7 +6,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::console::Console;
+use super::console::{Console, JobProgress};
 use super::group::ProcessGroup;
 use super::member::{Member, Starter};
 use super::moving::{Moved, Moving};
@@ -50,7 +50,9 @@ pub(super) fn run(
         console.say(line);
     }
     let mut processes = Processes::start(Starter { job, host }, watched)?;
-    let end = processes.watch(&signals, console)?;
+    let end = processes.watch(&signals, console);
+    console.end_progress();
+    let end = end?;
     let has_servers =
         processes.members.iter().any(|member| member.process.kind == RoleKind::Server);
     match &end {
@@ -336,7 +338,7 @@ impl<'a> Processes<'a> {
         }
     }
 
-    fn progress(&self) -> String {
+    fn progress(&self) -> JobProgress {
         let running = |kind| {
             let is_running = |m: &&Member| m.is_running() && m.process.kind == kind;
             self.members.iter().filter(is_running).count()
@@ -347,9 +349,12 @@ impl<'a> Processes<'a> {
         let last = trainers.next().and_then(|member| member.last_lines().pop());
         let clock = format!("{:02}:{:02}", seconds / 60, seconds % 60);
         if let Some(line) = &self.line {
-            return format!("{clock} {line}");
+            let share = self.watched.and_then(JobWatch::share);
+            return JobProgress { share, words: format!("{clock} {line}") };
         }
-        format!("{clock} {servers} servers, {workers} workers | {}", last.unwrap_or_default())
+        let last = last.unwrap_or_default();
+        let words = format!("{clock} {servers} servers, {workers} workers | {last}");
+        JobProgress { share: None, words }
     }
 }
 

@@ -71,6 +71,11 @@ impl JobWatch {
         self.collector.line()
     }
 
+    /// The share of the pass that is done, if it is known.
+    pub(super) fn share(&self) -> Option<f64> {
+        self.collector.share()
+    }
+
     /// Says what each process did.
     pub(super) fn sum_up(&self, console: &mut Console) {
         // Processes that have ended have written their last numbers.

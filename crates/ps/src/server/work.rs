@@ -116,6 +116,29 @@ impl Work {
         matches!(self.task, Task::Unit(_))
     }
 
+    /// What it does, in a word for logs.
+    pub(crate) fn name(&self) -> &'static str {
+        match &self.task {
+            Task::Check { .. } => "check gradients",
+            Task::Apply { .. } => "apply gradients",
+            Task::Round(_) => "apply a round",
+            Task::Unit(_) => "apply a part of a round",
+            Task::Read(..) => "read parameters",
+            Task::LookUp(_) => "find rows",
+            Task::Save(_) => "save a table",
+            Task::Size => "measure",
+            Task::Mark(_) => "mark a cut",
+            Task::WriteCut(_) => "write a cut",
+            Task::RollBack { .. } => "go back to a cut",
+            Task::Journal { .. } => "read a journal",
+        }
+    }
+
+    /// Whether it happens at most once in a step of a job.
+    pub(crate) fn is_rare(&self) -> bool {
+        self.is_long() || matches!(self.task, Task::Round(_) | Task::Mark(_))
+    }
+
     /// The keys of rows that it finds.
     pub(crate) fn keys(&self) -> Option<&[i64]> {
         match &self.task {

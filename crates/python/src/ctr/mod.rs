@@ -61,6 +61,7 @@ fn watched<T: Send>(
     call: impl FnOnce(&mut Watch<'_>) -> ::ctr::Result<T> + Send,
 ) -> PyResult<T> {
     let (raised, mut asked) = (Raised::default(), Instant::now());
+    ::fleet::logging::begin().map_err(from_fleet)?;
     let done = py.detach(|| {
         let mut on_line = |line: &str| {
             if prints {
@@ -84,6 +85,7 @@ fn watched<T: Send>(
 
 /// Python's own `print`, which notebooks show. A closed output is no reason to end training.
 fn print(line: &str) {
+    ::fleet::logging::make_room();
     Python::attach(|py| {
         let print = py.import("builtins").and_then(|builtins| builtins.getattr("print"));
         let _ = print.and_then(|print| print.call1((line,)));

@@ -1,5 +1,6 @@
 //! Runs prepared ops one after another.
 
+use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 use std::sync::Arc;
@@ -100,9 +101,9 @@ impl Host for World<'_, '_> {
         Ok(&mut self.watch.trainers)
     }
 
-    #[allow(clippy::print_stdout)] // `fluid.layers.Print` writes to standard output.
     fn print(&mut self, line: &str) -> program::Result<()> {
-        println!("{line}");
+        // `fluid.layers.Print` writes to standard output; that nobody can read it ends no training.
+        let _ = std::io::stdout().lock().write_all(format!("{line}\n").as_bytes());
         Ok(())
     }
 }

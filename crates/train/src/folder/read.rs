@@ -5,8 +5,11 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+
+use count::Phase;
 
 use super::manifest::{Flaw, Manifest, SavedFile, VERSION, is_safe};
 use super::place::committed;
@@ -64,6 +67,8 @@ pub struct Folder {
     places: HashMap<String, (usize, usize)>,
     /// Whether something was asked for that is on no list.
     is_unlisted: AtomicBool,
+    /// How far reading is, for who wants to see it.
+    phase: Arc<Phase>,
 }
 
 impl Folder {
@@ -76,14 +81,24 @@ impl Folder {
             places.extend(names.map(|(i, file)| (file.name.clone(), (at, i))));
         }
         let is_unlisted = AtomicBool::new(manifest.is_none());
-        Ok(Self { dir: dir.to_path_buf(), manifest, places, is_unlisted })
+        let phase = Arc::default();
+        Ok(Self { dir: dir.to_path_buf(), manifest, places, is_unlisted, phase })
+    }
+
+    /// Opens a folder that is about to be read whole.
+    fn open_to_read(dir: &Path) -> Result<Self> {
+        let phase = Phase::begin("loading a model", "bytes");
+        let folder = Self::open(dir)?;
+        let files = folder.manifest().into_iter().flat_map(Manifest::files);
+        phase.set_total(files.map(|file| file.n_bytes).sum());
+        Ok(Self { phase: Arc::new(phase), ..folder })
     }
 
     /// Reads files of a folder so that all belong to one save, even if other processes save into it
     /// at the same time. `read` may be called several times.
     pub fn consistently<T>(dir: &Path, read: impl Fn(&Folder) -> Result<T>) -> Result<T> {
         for _ in 0..ATTEMPTS {
-            let folder = Self::open(dir)?;
+            let folder = Self::open_to_read(dir)?;
             let result = read(&folder);
             // What the checksums of one list agree to is of one save.
             let is_certain = result.is_ok() && !folder.is_unlisted.load(Ordering::Relaxed);
@@ -159,7 +174,8 @@ impl Folder {
         match (opened, saved) {
             (Ok((file, n_bytes)), saved) => {
                 let checksum = crc32fast::Hasher::new();
-                Ok(FileReader { path, file, n_bytes, n_read: 0, checksum, saved })
+                let phase = self.phase.clone();
+                Ok(FileReader { path, file, n_bytes, n_read: 0, checksum, saved, phase })
             }
             (Err(error), Some(saved)) if is_absent(&error) => {
                 let expected = FileState { n_bytes: saved.n_bytes, checksum: saved.checksum };
@@ -201,6 +217,7 @@ pub struct FileReader {
     n_read: u64,
     checksum: crc32fast::Hasher,
     saved: Option<SavedFile>,
+    phase: Arc<Phase>,
 }
 
 impl FileReader {
@@ -226,6 +243,7 @@ impl FileReader {
                 return Ok(());
             }
             self.n_read += block.len() as u64;
+            self.phase.add(block.len() as u64);
             if self.saved.is_some() {
                 self.checksum.update(block);
             }
@@ -253,6 +271,7 @@ impl FileReader {
         parts?.iter().for_each(|part| self.checksum.combine(part));
         self.file.seek(io::SeekFrom::Start(first + n_all))?;
         self.n_read += n_all;
+        self.phase.add(n_all);
         Ok(())
     }
 
@@ -295,6 +314,7 @@ impl Read for FileReader {
         let n = buffer.len().min(BLOCK_BYTES);
         let n = self.file.read(&mut buffer[..n])?;
         self.n_read += n as u64;
+        self.phase.add(n as u64);
         if self.saved.is_some() {
             self.checksum.update(&buffer[..n]);
         }

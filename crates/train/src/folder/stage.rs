@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
 use std::thread;
 
+use count::Phase;
 use tensor::EvenIfPoisoned;
 
 use rustix::fs::{Advice, fadvise};
@@ -37,6 +38,8 @@ pub struct Stage {
     pub(super) path: PathBuf,
     /// What was written whole.
     files: Mutex<Vec<SavedFile>>,
+    /// How far it is, for who wants to see it.
+    phase: Phase,
 }
 
 impl Stage {
@@ -56,12 +59,13 @@ impl Stage {
         }
         let id = RandomState::new().build_hasher().finish();
         let owner = lock::own(&path.join(format!("{OWNER}{id:016x}")));
-        Ok((Self::at(path), owner.map_err(write_failed(path))?))
+        let phase = Phase::begin("saving", "bytes");
+        Ok((Self { phase, ..Self::at(path) }, owner.map_err(write_failed(path))?))
     }
 
     /// The stage at a path.
     pub(super) fn at(path: &Path) -> Self {
-        Self { path: path.to_path_buf(), files: Mutex::default() }
+        Self { path: path.to_path_buf(), files: Mutex::default(), phase: Phase::default() }
     }
 
     /// Begins a file.
@@ -213,6 +217,7 @@ impl FileWriter<'_> {
         for block in bytes.chunks(BLOCK_BYTES) {
             self.file.write_all(block)?;
             self.saved.n_bytes += block.len() as u64;
+            self.stage.phase.add(block.len() as u64);
             if self.saved.n_bytes - self.n_begun >= BEGIN_BYTES {
                 self.begin_writing();
             }

@@ -6,7 +6,6 @@
 //! together ([`together`]), their gradients are averaged in thread order and sent once.
 
 mod answer;
-mod bar;
 mod batches;
 mod cutting;
 mod event;
@@ -27,7 +26,6 @@ use data::Dataset;
 use program::Program;
 use tensor::Tensor;
 
-pub use bar::ProgressBar;
 pub use progress::{Progress, Report};
 pub use shuffle::global_shuffle;
 pub use text::{debug_text, fetched_text};

@@ -7,7 +7,9 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use count::Phase;
 use data::Stopper;
+use tensor::{DType, Tensor};
 
 use super::batches::Batches;
 use super::cutting::{CutMaker, Cutting, Inside};
@@ -16,8 +18,8 @@ use super::size::PassSize;
 use super::together::Together;
 use super::values::{CountsBefore, Gathered};
 use super::worker::{self, Event, Worker};
-use super::{Observer, Pass, Report, TICK};
-use crate::counters::TRAINER;
+use super::{Observer, Pass, PassOptions, Progress, Report, TICK};
+use crate::counters::{self, TRAINER};
 use crate::error::{Error, Result};
 use crate::executor::{Executor, Interrupt};
 use crate::remote::program_sum;
@@ -65,6 +67,9 @@ impl PassRun<'_> {
         let stops = ThreadStops::new(threads, &executors[..n_threads], self);
         let (send, events) = mpsc::sync_channel(1);
         let mut was_stopped = false;
+        let phase = Phase::begin(self.verb(), "samples");
+        self.shared.is_shown.store(phase.is_seen(), Ordering::Relaxed);
+        tracing::debug!(target: "paddlewheel::train_from_dataset", n_threads, epoch = self.epoch(), "a pass begins");
         let results = thread::scope(|spawn| {
             let mut handles = Vec::with_capacity(n_threads);
             for (index, (batches, executor)) in threads.iter_mut().zip(executors).enumerate() {
@@ -100,10 +105,12 @@ impl PassRun<'_> {
                 }));
             }
             drop(send);
-            was_stopped = self.attend(&events, observer, &stops);
+            was_stopped = self.attend(&events, observer, &stops, &phase);
             handles.into_iter().map(join).collect::<Vec<_>>()
         });
         let first = stops.none();
+        self.show(&phase);
+        drop(phase);
         TRAINER.threads.set(1);
         TRAINER.pass_done.set(1.0);
         // Variables are back in the scope before the pass is reported.
@@ -145,12 +152,16 @@ impl PassRun<'_> {
         events: &Receiver<Event>,
         observer: &mut dyn Observer,
         stops: &ThreadStops<'_>,
+        phase: &Phase,
     ) -> bool {
         let mut was_stopped = false;
         let mut last = (Instant::now(), Instant::now());
         loop {
             match events.recv_timeout(TICK) {
-                Ok(Event::Fetched(values)) => observer.fetched(&values),
+                Ok(Event::Fetched(step, values)) => {
+                    observer.fetched(&values);
+                    self.say_fetched(step, &values);
+                }
                 Ok(Event::Watched(values)) => observer.watched(values),
                 Ok(Event::Measured(text)) => observer.measured(&text),
                 Err(RecvTimeoutError::Timeout) => {}
@@ -164,14 +175,54 @@ impl PassRun<'_> {
             }
             if last.0.elapsed() >= TICK {
                 last.0 = Instant::now();
-                let progress = self.shared.progress(self.elapsed());
-                self.size.tell(&progress);
+                let progress = self.show(phase);
                 if !observer.goes_on(&progress) && !was_stopped {
                     was_stopped = true;
                     stops.all();
                 }
             }
         }
+    }
+
+    /// Shows how far it is to who watches.
+    fn show(&self, phase: &Phase) -> Progress {
+        let progress = self.shared.progress(self.elapsed());
+        self.size.tell(&progress, phase);
+        let PassOptions { fetch, fetch_names, .. } = self.pass.options;
+        let named = fetch.iter().enumerate().map(|(at, var)| fetch_names.get(at).unwrap_or(var));
+        phase.set_numbers(|| counters::fetched_numbers(named));
+        progress
+    }
+
+    fn verb(&self) -> &'static str {
+        if self.pass.options.infers { "inferring" } else { "training" }
+    }
+
+    /// Which pass of the script this is, among those that train; from 0.
+    fn epoch(&self) -> u64 {
+        self.executor.cluster().n_passes()
+    }
+
+    /// What Fluid prints without saying when: with the epoch, the step and the speed.
+    fn say_fetched(&self, step: u64, values: &[Tensor]) {
+        if !tracing::enabled!(target: "paddlewheel::train_from_dataset", tracing::Level::INFO) {
+            return;
+        }
+        let PassOptions { fetch, fetch_names, .. } = self.pass.options;
+        let mut words = String::new();
+        for (at, (var, value)) in fetch.iter().zip(values).enumerate() {
+            let name = fetch_names.get(at).unwrap_or(var).trim();
+            if value.len() == 1 && value.dtype() != DType::Bool {
+                words += &format!(", {name} {}", count::words::count(value.get_f64(0)));
+            }
+        }
+        let progress = self.shared.progress(self.elapsed());
+        let rate = (progress.n_samples as f64 / progress.elapsed.as_secs_f64().max(1e-9)).round();
+        let (epoch, verb) = (self.epoch(), self.verb());
+        tracing::info!(
+            target: "paddlewheel::train_from_dataset",
+            "{verb}, epoch {epoch}, step {step}: {} samples/s{words}", count::words::count(rate)
+        );
     }
 
     /// The report of all threads; `first` is the thread that failed first.

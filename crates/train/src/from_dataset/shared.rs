@@ -12,6 +12,8 @@ pub(super) struct Shared {
     n_samples: AtomicU64,
     waited_micros: AtomicU64,
     pub(super) wants_watch: AtomicBool,
+    /// Somebody sees how far it is.
+    pub(super) is_shown: AtomicBool,
     /// No thread starts another batch.
     pub(super) stops: AtomicBool,
     /// The last batch of the first thread that the observer was told about. It is not told twice.

@@ -1,5 +1,6 @@
 //! How much a pass has to read, so that it can be told how much is left.
 
+use count::Phase;
 use data::{Dataset, DatasetKind};
 
 use crate::counters::TRAINER;
@@ -39,8 +40,11 @@ impl PassSize {
     }
 
     /// Tells who watches the job how far the pass is.
-    pub(super) fn tell(&self, progress: &super::Progress) {
-        TRAINER.pass_done.set(self.done(progress.n_samples, data::read_bytes()));
+    pub(super) fn tell(&self, progress: &super::Progress, phase: &Phase) {
+        let done = self.done(progress.n_samples, data::read_bytes());
+        TRAINER.pass_done.set(done);
+        phase.set_share(done);
+        phase.set(progress.n_samples);
         TRAINER.pass_seconds.set(progress.elapsed.as_secs_f64());
     }
 }

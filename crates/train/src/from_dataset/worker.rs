@@ -25,7 +25,8 @@ const MEASURE_EVERY: u64 = 100;
 
 /// What the first thread tells.
 pub(super) enum Event {
-    Fetched(Vec<Tensor>),
+    /// After which step of the first thread.
+    Fetched(u64, Vec<Tensor>),
     Watched(Vec<Option<Tensor>>),
     Measured(String),
 }
@@ -101,7 +102,7 @@ impl Worker<'_> {
                 ThreadStep { index, executor, scope, feed: batch, fetch, values: values_out };
             let timed = Stepping::begin(&TRAINER.computing_seconds);
             run_step(self.together, program, step)?;
-            if timed.is_some() {
+            if timed.is_some() || self.shared.is_shown.load(Ordering::Relaxed) {
                 self.note_fetched(&values);
             }
             drop(timed);
@@ -177,7 +178,7 @@ impl Worker<'_> {
         let is_time = |every: u64| is_new && every > 0 && done.n_batches.is_multiple_of(every);
         let n_fetched = self.options.fetch.len().min(values.len());
         if n_fetched > 0 && is_time(self.options.fetch_every) {
-            tell(events, Event::Fetched(values[..n_fetched].to_vec()))?;
+            tell(events, Event::Fetched(done.n_batches, values[..n_fetched].to_vec()))?;
         }
         if self.options.debug && is_time(MEASURE_EVERY) {
             let progress = done.progress(start.elapsed());

@@ -207,6 +207,7 @@ impl Cluster {
     /// when this trainer is where it was.
     pub(super) fn go_back(&self, why: &Error) -> Result<()> {
         let (log, start) = (self.log(), Instant::now());
+        let _span = tracing::debug_span!(target: "paddlewheel::recovery", "going_back").entered();
         let limit = Duration::from_millis(self.state().patience.recover_ms);
         // One that turns to other servers says that.
         if !self.must_follow() {

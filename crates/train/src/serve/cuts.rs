@@ -314,6 +314,7 @@ impl CutStore {
             self.start_base(base, at, record, epoch);
         }
         self.clean(record.complete);
+        tracing::debug!(target: "paddlewheel::recovery", cut = at.cut, n_bytes, "a cut is written");
         self.n_written.fetch_add(1, Ordering::SeqCst);
         Ok(WrittenCut { bytes: n_bytes })
     }
@@ -447,6 +448,7 @@ impl CutStore {
         for way in ways {
             match self.load(&way) {
                 Ok(state) => {
+                    tracing::debug!(target: "paddlewheel::recovery", cut, term, "this server is back at a cut");
                     // A server without space for it is asked again and again.
                     let begun = locked(&self.folder).begin_term(term, cut);
                     return begun.inspect_err(|_| std::thread::sleep(AGAIN)).map(|()| state);

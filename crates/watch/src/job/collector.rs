@@ -16,7 +16,6 @@ use super::members::{Board, Condition, Told};
 use super::page;
 use super::shares::{self, ProcessShares};
 use super::state::{State, States};
-use super::words;
 use crate::http::{HttpAddress, HttpAnswer, HttpRequest, HttpServer, ask_all};
 
 /// How often processes are asked.
@@ -165,6 +164,11 @@ impl Collector {
     /// How far the job is, in one line; none before there are numbers.
     pub fn line(&self) -> Option<String> {
         page::line(&self.watched())
+    }
+
+    /// The share of the present pass that the slowest trainer has done, from 0 to 1, if it is known.
+    pub fn share(&self) -> Option<f64> {
+        page::share(&self.watched())
     }
 
     /// What each process did. For the end of a job.
@@ -405,7 +409,7 @@ impl WatchedMember {
         let n_replayed = self.states.total("trainer_replayed_events");
         if n_replayed > self.n_replayed {
             let n = n_replayed - std::mem::replace(&mut self.n_replayed, n_replayed);
-            let time = words::time(self.states.number("trainer_last_rollback_seconds"));
+            let time = count::words::time(self.states.number("trainer_last_rollback_seconds"));
             happened.push(format!(
                 "{} went back to the last cut and did {n} events of its script again, in {time}",
                 self.name()

@@ -5,7 +5,7 @@
 
 use super::members::Condition;
 use super::shares::ProcessShares;
-use super::words::percent;
+use count::words::percent;
 
 /// Trainers wait noticeably.
 const WAITS: f64 = 0.2;

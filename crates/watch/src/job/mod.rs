@@ -12,7 +12,6 @@ mod members;
 mod page;
 mod shares;
 mod state;
-mod words;
 
 pub use collector::{Collector, CollectorSettings, Summary};
 pub use judge::{Concern, Judgement, judge};

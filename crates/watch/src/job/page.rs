@@ -1,10 +1,10 @@
 //! What the page shows, as JSON: numbers are worked out and put into words here, the page only draws.
 
+use count::words::{bytes, count, percent, time};
 use serde_json::{Value, json};
 
 use super::collector::{SILENT_SECONDS, Watched, WatchedMember};
 use super::members::Condition;
-use super::words::{bytes, count, percent, time};
 
 /// The page.
 pub(super) const HTML: &str = include_str!("page.html");
@@ -71,7 +71,8 @@ fn figures(watched: &Watched) -> Vec<Value> {
 }
 
 /// How much of the pass is done, and how long the rest takes: of the trainer that is last.
-fn progress(watched: &Watched) -> Option<Value> {
+/// What the trainer has left that takes longest.
+fn rest(watched: &Watched) -> Option<Rest> {
     let left = |member: &WatchedMember| {
         let done = member.states.number("trainer_pass_done");
         let seconds = member.states.number("trainer_pass_seconds");
@@ -79,7 +80,16 @@ fn progress(watched: &Watched) -> Option<Value> {
             .then(|| Rest { done, seconds: seconds * (1.0 - done) / done })
     };
     let rests = watched.trainers().filter_map(left);
-    let last = rests.max_by(|a, b| a.seconds.total_cmp(&b.seconds))?;
+    rests.max_by(|a, b| a.seconds.total_cmp(&b.seconds))
+}
+
+/// The share that is done of the present pass.
+pub(super) fn share(watched: &Watched) -> Option<f64> {
+    rest(watched).map(|rest| rest.done)
+}
+
+fn progress(watched: &Watched) -> Option<Value> {
+    let last = rest(watched)?;
     let passes = watched.trainers().map(|member| member.states.number("trainer_passes"));
     let pass = passes.fold(0.0, f64::max);
     let note = format!("{} of pass {pass:.0} is done", percent(last.done));

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::{OnCommand, Target};
 use crate::error::{Error, Result};
 use crate::given::Given;
-use crate::launch::logs::Logs;
+use crate::launch::logs::{LogRequest, Logs};
 use crate::launch::plan::Host;
 use crate::launch::snapshots::{FolderRequest, Identity, Snapshots, folder_of};
 use crate::render::{self, RenderOptions};
@@ -34,6 +34,7 @@ impl EngineJob {
         let Some(given) = Given::read(&command.rest, &names, &[])? else { return Ok(None) };
         let path = |name, usual: &str| PathBuf::from(given.value(name).unwrap_or(usual));
         let (log_dir, mpirun) = (path("--log_dir", "logs"), path("--mpirun", "mpirun"));
+        let own_logs = given.value("--log_dir").is_none();
         let hosts = given.items("--hosts");
         let folder = given.value("--snapshot_dir").map(PathBuf::from);
         let engine = match command.target {
@@ -42,14 +43,22 @@ impl EngineJob {
         };
         let mut options = render::made(engine, given)?;
         check_script(&options.script.path, command.target)?;
-        let logs = Logs::take(&log_dir, None);
+        let has_disk = command.target != Target::Kubernetes;
+        let usual = || PathBuf::from(format!("{}-snapshots", options.name));
+        let folder = has_disk.then(|| folder.unwrap_or_else(usual));
+        let logs = Logs::take(&LogRequest {
+            folder: &log_dir,
+            is_own: own_logs,
+            node: None,
+            snapshots: folder.as_deref(),
+        })?;
         let make = |source| Error::File { what: "make", path: logs.folder.clone(), source };
         fs::create_dir_all(&logs.folder).map_err(make)?;
         let (mut snapshots, mut is_new) = (None, true);
-        if command.target != Target::Kubernetes {
-            let usual = || PathBuf::from(format!("{}-snapshots", options.name));
-            let mut taken = take(&options, &folder.unwrap_or_else(usual))?;
+        if let Some(folder) = folder {
+            let mut taken = take(&options, &folder)?;
             taken.clear_finished(processes(&options))?;
+            logs.note(&taken.folder);
             options.snapshot_dir = Some(taken.folder.clone());
             // The environment of this command may not be that of the processes.
             options.program =
@@ -57,6 +66,7 @@ impl EngineJob {
             is_new = !taken.is_begun;
             snapshots = Some(taken);
         }
+        logs.lead_to(std::iter::empty());
         let signals = Signals::watch()?;
         Ok(Some(Self { options, hosts, mpirun, signals, logs, snapshots, is_new }))
     }

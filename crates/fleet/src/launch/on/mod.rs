@@ -28,7 +28,7 @@ submits the job and follows it: prints what its processes say, ends with its exi
   --worker_num N     trainers (2)
   --name NAME        of the job (the script's)
   --cpus N           processors of each process (1)
-  --log_dir DIR      where the log and what is submitted go (logs)
+  --log_dir DIR      where the log and what is submitted go (a new folder in logs)
   --snapshot_dir DIR slurm, mpi: where snapshots go, on a disk that all machines share (NAME-snapshots)
   --snapshot_secs S  how often snapshots are written (10)
   --max_restarts N   how often what died is started again (5)

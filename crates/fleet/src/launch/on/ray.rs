@@ -14,7 +14,6 @@ use ps::Endpoint;
 use crate::error::{Error, Result, Usage};
 use crate::launch::console::Console;
 use crate::launch::group::ProcessGroup;
-use crate::launch::logs::Logs;
 use crate::launch::options::{self, PsOptions, ScriptCommand};
 use crate::launch::plan::Host;
 use crate::launch::run_ps;
@@ -32,8 +31,6 @@ pub(super) fn launch(
 ) -> Result<Option<i32>> {
     let (arguments, cpus) = without_cpus(arguments)?;
     let Some(mut options) = options::ps(&arguments)? else { return Ok(None) };
-    let logs = Logs::take(&options.log_dir, None);
-    options.log_dir = logs.folder.clone();
     let n_servers = options.n_servers.unwrap_or(2);
     let module = module(host)?;
     let place =
@@ -45,7 +42,7 @@ pub(super) fn launch(
     options.n_servers = Some(n_servers);
     options.is_placed = true;
     options.script = stand_in(&options, n_servers, module);
-    run_ps(options, logs.line.clone(), host, console).map(Some)
+    run_ps(options, host, console).map(Some)
 }
 
 /// The command of a stand-in: the module, and what the actor runs. It is the same for every launch of

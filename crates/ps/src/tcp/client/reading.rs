@@ -19,6 +19,8 @@ use crate::tcp::entrance::Entering;
 use crate::tcp::{READ_TIMEOUT, Stream, StreamInput, Way, WholeFrame, check_access, is_timeout};
 use crate::tls_failure::TlsFailure;
 
+/// What was last seen of a server that answers.
+const CONNECTED: &str = "it was connected";
 /// How long an attempt to connect may take.
 const CONNECT: Duration = Duration::from_secs(2);
 
@@ -224,7 +226,10 @@ impl Client {
             state.down = None;
             if state.link.is_up() {
                 (state.was_up, state.down) = (true, None);
-                state.last = "it was connected".to_string();
+                if state.last != CONNECTED {
+                    state.last = CONNECTED.to_string();
+                    tracing::debug!(target: "paddlewheel::trainer", server = %self.endpoint, "greeted by a server");
+                }
                 state.offer();
             }
         }
@@ -253,6 +258,7 @@ impl Client {
         state.link.closed();
         state.down.get_or_insert(self.clock.now());
         state.last = format!("the connection broke: {why}");
+        tracing::debug!(target: "paddlewheel::trainer", server = %self.endpoint, why, "a connection broke");
     }
 }
 

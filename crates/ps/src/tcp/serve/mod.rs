@@ -263,6 +263,33 @@ struct Driver<S> {
     memory: ServerMemory,
 }
 
+/// Work whose end is told to who wants to see everything; nothing is measured for nobody.
+struct WorkTold {
+    name: &'static str,
+    is_rare: bool,
+    start: Option<Instant>,
+}
+
+impl WorkTold {
+    fn begin(work: &Work) -> Self {
+        let is_rare = work.is_rare();
+        let is_seen = match is_rare {
+            true => tracing::enabled!(target: "paddlewheel::server", tracing::Level::DEBUG),
+            false => tracing::enabled!(target: "paddlewheel::server", tracing::Level::TRACE),
+        };
+        Self { name: work.name(), is_rare, start: is_seen.then(Instant::now) }
+    }
+
+    fn end(self) {
+        let Self { name, is_rare, start: Some(start) } = self else { return };
+        let micros = start.elapsed().as_micros() as u64;
+        match is_rare {
+            true => tracing::debug!(target: "paddlewheel::server", micros, "done: {name}"),
+            false => tracing::trace!(target: "paddlewheel::server", micros, "done: {name}"),
+        }
+    }
+}
+
 /// Where lines go.
 type LineSink = Box<dyn Fn(Severity, &str) + Send + Sync>;
 
@@ -317,6 +344,7 @@ impl<S: Store + 'static> Driver<S> {
 
     /// Does work with the data without holding the protocol's lock, then passes on the outcome.
     fn do_work(&self, own: Option<&Conn>, work: Work) {
+        let told = WorkTold::begin(&work);
         let done = {
             let _busy = work.counted().and_then(|seconds| BUSY.begin(seconds));
             if let Some(keys) = work.keys().filter(|_| count::is_on()) {
@@ -324,6 +352,7 @@ impl<S: Store + 'static> Driver<S> {
             }
             work.run(&*self.store)
         };
+        told.end();
         self.act(own, |server, now| server.done(now, done));
     }
 

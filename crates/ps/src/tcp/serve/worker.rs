@@ -227,6 +227,7 @@ impl<S: Store + 'static> Driver<S> {
         };
         self.unproved.lock().even_if_poisoned().remove(&conn.id);
         if removed.is_some() {
+            tracing::debug!(target: "paddlewheel::network", connection = conn.id.0, "a connection has ended");
             self.act(None, |server, now| server.closed(now, conn.id));
         }
     }
@@ -322,6 +323,7 @@ impl<S: Store + 'static> Driver<S> {
             return self.complain("a connection was turned away: there are too many");
         }
         let id = ConnId(self.n_conns.fetch_add(1, Ordering::Relaxed));
+        tracing::debug!(target: "paddlewheel::network", connection = id.0, is_local = stream.is_local(), "a connection");
         let proof = Proving::new(&self.listener.access, Service::Server);
         self.make_room(id);
         let poller = self.idlest_poller();

@@ -1,7 +1,7 @@
 //! Numbers for people.
 
 /// A number in at most five letters, as far as possible.
-pub(super) fn count(value: f64) -> String {
+pub fn count(value: f64) -> String {
     let size = value.abs();
     let scaled = |by: f64, unit: &str| {
         let value = value / by;
@@ -21,7 +21,7 @@ pub(super) fn count(value: f64) -> String {
 }
 
 /// Bytes.
-pub(super) fn bytes(value: f64) -> String {
+pub fn bytes(value: f64) -> String {
     let scaled = |by: f64, unit: &str| format!("{:.1} {unit}", value / by);
     match value {
         1e3..1e6 => scaled(1e3, "kB"),
@@ -32,7 +32,7 @@ pub(super) fn bytes(value: f64) -> String {
 }
 
 /// A time: `42 s`, `3 min 20 s`, `2 h 5 min`.
-pub(super) fn time(seconds: f64) -> String {
+pub fn time(seconds: f64) -> String {
     let whole = seconds.max(0.0).round() as u64;
     match whole {
         _ if seconds < 1.0 => format!("{:.0} ms", seconds.max(0.0) * 1e3),
@@ -44,7 +44,7 @@ pub(super) fn time(seconds: f64) -> String {
 }
 
 /// A share of one.
-pub(super) fn percent(share: f64) -> String {
+pub fn percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
 }
 
