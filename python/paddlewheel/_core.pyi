@@ -1115,6 +1115,9 @@ def choose_servers(method: Any, names: Any, endpoints: Any, step: Any) -> Any:
 def clip_gradients(clip: Any, params_grads: Any, skipped: Any) -> Any:
     """The pairs with clipped gradients: as `clip` says except those in `skipped`, or as each parameter says for itself."""
 
+def command(words: Any, python: Any, alias: Any, search: Any) -> Any:
+    """Does what the words behind `paddlewheel` ask for; returns the exit code."""
+
 def create_lod_tensor(data: Any, recursive_seq_lens: Any, place: Any = None) -> LoDTensor:
     """A tensor of sequences from an array, another tensor, or a list of lists."""
 
@@ -1149,9 +1152,6 @@ def export(
     table_bytes_max: Any = ...,
 ) -> Any:
     """Writes what a saved folder holds as `onnx`, `safetensors` or `parquet`; returns where it is."""
-
-def fit_command(arguments: Any) -> Any:
-    """Is `paddlewheel fit`."""
 
 class fleet:
     class Fleet:
@@ -1247,29 +1247,17 @@ class fleet:
     def get_flag(name: str) -> Any:
         """The value of a flag, named with or without `FLAGS_`."""
     @staticmethod
-    def launch(arguments: Any, python: Any, alias: Any) -> Any:
-        """Starts trainers that work without servers and waits for them; returns the exit code."""
-    @staticmethod
-    def launch_ps(arguments: Any, python: Any, alias: Any) -> Any:
-        """Starts servers and trainers and waits for them; returns the exit code."""
-    @staticmethod
     def mode_switches(number: Any, amount: Any = None) -> Any:
         """What the strategy of a mode sets in a transpiler's configuration, in the order to set it; `amount` is what the mode counts, if it counts something."""
     @staticmethod
     def mpi_role() -> Any:
         """The role that `mpirun` gives this process."""
     @staticmethod
-    def render(arguments: Any) -> Any:
-        """What to submit to a cluster."""
-    @staticmethod
     def role_from_environment(is_collective: bool = False) -> Any:
         """The role that a PaddleCloud job's variables give this process."""
     @staticmethod
     def role_in_a_job() -> Any:
         """The role that the variables give this process, or None if it runs alone."""
-    @staticmethod
-    def scale(arguments: Any, python: Any, alias: Any) -> Any:
-        """Gives a running job another number of servers; returns the exit code."""
     @staticmethod
     def server_settings() -> Any:
         """What flags say of a server: threads that send, get and prefetch; whether the job goes on without trainers that died."""
@@ -1290,9 +1278,6 @@ class fleet:
         server_endpoints: Any,
     ) -> Any:
         """The role that a user describes."""
-    @staticmethod
-    def watch(arguments: Any, python: Any, alias: Any) -> Any:
-        """Shows what processes do that others have started; returns the exit code."""
 
 def get_grad_op_desc(op_desc: Any, no_grad_set: Any = None, grad_sub_block: Any = None) -> Any:
     """The operators that compute the gradient of one, and which variable each gradient is of."""
@@ -2760,9 +2745,6 @@ class layers:
 def leave_cluster(in_order: Any) -> Any:
     """Python ends: tells servers and other trainers that this trainer goes, if it never said that its job is done."""
 
-def make_criteo(words: Any) -> Any:
-    """Makes up a click log as the words say; returns what was written."""
-
 def make_operator(kind: Any, **given: Any) -> Any:
     """An operator from the variables at its ports and its attributes, all by name."""
 
@@ -3017,33 +2999,6 @@ class optimizer:
 
 def program_job(program: Any) -> Any:
     """What a program remembers of its job; `None` if it was not transpiled."""
-
-def run_folder_command(arguments: Any) -> Any:
-    """Runs `paddlewheel show`, `export` or `import`; returns what to print."""
-
-def run_reader(words: Any) -> Any:
-    """Reads standard input with a reader of ours and writes counted slots to standard output."""
-
-def serve(
-    dirname: Any,
-    announce: Any,
-    *,
-    host: str = '127.0.0.1',
-    port: int = 8866,
-    follow: bool = False,
-    every: float = 1.0,
-    threads: Any = None,
-    model_filename: Any = None,
-    params_filename: Any = None,
-    connections: Any = None,
-    request_bytes: Any = None,
-    total_bytes: Any = None,
-    queued_samples: Any = None,
-    batch_samples: Any = None,
-    deadline: Any = None,
-    client_timeout: Any = None,
-) -> Any:
-    """Answers predictions over HTTP until a signal comes."""
 
 def show(dirname: Any) -> Any:
     """What a saved folder holds, as text."""

@@ -49,6 +49,6 @@ def test_the_command_says_when_it_hides_another_paddle(child, tmp_path):
 
 def test_the_command_without_a_script_explains_itself(child):
     result = child("-m", "paddlewheel")
-    assert result.returncode == 2 and "usage: paddlewheel run" in result.stderr
+    assert result.returncode == 2 and "Usage: paddlewheel <COMMAND>" in result.stderr
     said = child("-m", "paddlewheel", "--version").stdout.strip()
     assert said == "paddlewheel %s, answers to Fluid 1.8.5" % paddlewheel._core.__version__

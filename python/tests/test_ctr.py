@@ -3,13 +3,12 @@
 import os
 import re
 import shutil
+import subprocess
 import sys
 
 import numpy
 import pytest
 from conftest import ROOT
-
-from paddlewheel import _core
 
 EXAMPLES = os.path.join(ROOT, "examples", "ctr")
 RECORD = r"^%s\tauc_0\.tmp_0\t\tlod: \{\}\n\tdim: 1\n.*\n\tdtype: double\n\tdata: \[([0-9.]+)\]$"
@@ -26,7 +25,9 @@ def examples(cluster, tmp_path):
 
 def make(folder, rows, files, seed=1):
     options = ["--rows", str(rows), "--files", str(files), "--seed", str(seed)]
-    return _core.make_criteo([str(folder), *options])
+    command = [sys.executable, "-m", "paddlewheel", "make-criteo", str(folder), *options]
+    environment = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path))
+    subprocess.run(command, env=environment, check=True, capture_output=True, timeout=60)
 
 
 def edit(path, old, new):

@@ -463,8 +463,8 @@ def test_no_permission_to_write_is_said(tmp_path):
 def test_wrong_words_are_answered_with_the_usage(tmp_path):
     for words in (["show"], ["export", "x"], ["import", "x"], ["show", "x", "--nonsense", "1"], ["export", "x", "--to"]):
         done = command(tmp_path, *words)
-        assert done.returncode == 1 and "usage: paddlewheel " + words[0] in done.stderr, words
-    assert command(tmp_path, "export", "--help").stdout.startswith("usage: paddlewheel export DIR --to")
+        assert done.returncode == 2 and "error: " in done.stderr and "--help" in done.stderr, words
+    assert "Usage: paddlewheel export [OPTIONS] --to <FORMAT> <DIR>" in command(tmp_path, "export", "--help").stdout
 
 
 DOCUMENT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "export.md")

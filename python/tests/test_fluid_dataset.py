@@ -211,7 +211,7 @@ def test_the_command_explains_itself():
     command = [sys.executable, "-m", "paddlewheel", "criteo-reader"]
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path))
     done = subprocess.run(command, env=environment, capture_output=True, text=True, input="")
-    assert done.returncode == 1 and "usage: paddlewheel criteo-reader N" in done.stderr
+    assert done.returncode == 2 and "Usage: paddlewheel criteo-reader <N>" in done.stderr
 
 
 def test_ctrl_c_ends_a_wait_for_a_silent_command(slots, tmp_path):

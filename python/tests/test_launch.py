@@ -58,9 +58,9 @@ def test_trainers_alone(child, tmp_path):
 
 def test_a_command_line_that_makes_no_sense(child):
     result = child("-m", "paddlewheel", "launch_ps", "--workers", "2", "train.py")
-    assert result.returncode == 2 and "error: unknown option --workers" in result.stderr
+    assert result.returncode == 2 and "error: unexpected argument '--workers'" in result.stderr
     result = child("-m", "paddlewheel", "launch_ps")
-    assert result.returncode == 2 and "the training script is missing" in result.stderr
+    assert result.returncode == 2 and "<SCRIPT>" in result.stderr
     assert child("-m", "paddlewheel", "launch", "--help").returncode == 0
 
 

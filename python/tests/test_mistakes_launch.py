@@ -14,36 +14,36 @@ WAITS = "import time\nprint('started', flush=True)\ntime.sleep(1000)\n"
 
 #: Command line, exit code, words.
 LINES = {
-    "no sub-command": ([], 2, ["usage: paddlewheel run"]),
+    "no sub-command": ([], 2, ["Usage: paddlewheel <COMMAND>", "launch_ps"]),
     "a sub-command with a typing error": (
         ["lanch_ps", "train.py"],
         2,
-        ["there is no command `lanch_ps`.", "Did you mean `launch_ps`?"],
+        ["unrecognized subcommand 'lanch_ps'", "tip: ", "'launch_ps'"],
     ),
-    "a sub-command that nobody has": (["evaluate"], 2, ["there is no command `evaluate`.", "usage"]),
-    "run without a script": (["run"], 2, ["run needs a script"]),
-    "no script": (["launch_ps"], 2, ["the training script is missing", "usage: launch_ps"]),
+    "a sub-command that nobody has": (["evaluate"], 2, ["unrecognized subcommand 'evaluate'", "Usage"]),
+    "run without a script": (["run"], 2, ["required arguments were not provided", "<SCRIPT>"]),
+    "no script": (["launch_ps"], 2, ["required arguments were not provided", "<SCRIPT>", "Usage: paddlewheel launch_ps"]),
     "a script that is not there": (["launch_ps", "trian.py"], 1, ["cannot find trian.py"]),
     "an option with a typing error": (
         ["launch_ps", "--woker_num", "2", "train.py"],
         2,
-        ["unknown option --woker_num.", "Did you mean `--worker_num`?"],
+        ["unexpected argument '--woker_num'", "a similar argument exists: '--worker_num'"],
     ),
     "an option of the other launcher": (
         ["launch", "--worker_num", "2", "train.py"],
         2,
-        ["unknown option --worker_num."],
+        ["unexpected argument '--worker_num'"],
     ),
-    "an option without a value": (["launch_ps", "--worker_num"], 2, ["--worker_num needs a value"]),
+    "an option without a value": (["launch_ps", "--worker_num"], 2, ["a value is required for '--worker_num <N>'"]),
     "a number as a word": (
         ["launch_ps", "--server_num", "two", "train.py"],
         2,
-        ["--server_num is `two`", "a number from 0 to 10000"],
+        ["'two' for '--server_num <N>'", "a number from 0 to 10000"],
     ),
     "a port that is none": (
         ["launch_ps", "--start_port", "99999", "train.py"],
         2,
-        ["--start_port is `99999`", "a port from 1 to 65535"],
+        ["'99999' for '--start_port <P>'", "a port from 1 to 65535"],
     ),
     "no servers": (["launch_ps", "--server_num", "0", "train.py"], 2, ["at least one server"]),
     "no workers": (["launch_ps", "--worker_num", "0", "train.py"], 2, ["at least one trainer"]),
@@ -74,7 +74,7 @@ LINES = {
     ),
     "an end point without a port": (
         ["launch_ps", "--endpoints", "127.0.0.1", "train.py"],
-        1,
+        2,
         ["`127.0.0.1` is no end point", "`host:port`"],
     ),
     "another number of servers than end points": (

@@ -15,7 +15,6 @@ from test_book import DATA, needs
 
 import paddlewheel as pw
 import paddlewheel.fluid as fluid
-from paddlewheel import _core
 
 MODELS = ["lr", "fm", "deepfm", "widedeep", "dcn"]
 
@@ -123,8 +122,9 @@ def test_files_are_tables(data, tmp_path):
         assert trained.auc(str(tmp_path / name)) == trained.auc(data)
 
 
-def test_a_click_log_is_a_table(tmp_path):
-    _core.make_criteo([str(tmp_path / "log"), "--rows", "2000", "--files", "1"])
+def test_a_click_log_is_a_table(tmp_path, child):
+    made = child("-m", "paddlewheel", "make-criteo", "log", "--rows", "2000", "--files", "1")
+    assert made.stdout == "2000 rows in 1 files, 0 MB, in log\n", made.stderr
     trained = quick(target="label", epochs=1).fit(tmp_path / "log" / "part-0")
     assert len(trained.columns) == 39
     assert trained.columns["C1"] == "category"
@@ -227,7 +227,9 @@ def test_the_command_does_the_same(data, tmp_path, child):
     assert "test AUC %.5f" % trained.auc(data) in result.stdout
     loaded = pw.CTR.load(tmp_path / "model")
     assert numpy.array_equal(loaded.predict(data), trained.predict(data))
-    for bad in [["nothing.csv", "--target", "x"], ["clicks.csv"], ["clicks.csv", "--target", "y"]]:
+    result = child("-m", "paddlewheel", "fit", "clicks.csv")
+    assert result.returncode == 2 and "--target <COLUMN>" in result.stderr, result.stderr
+    for bad in [["nothing.csv", "--target", "x"], ["clicks.csv", "--target", "y"]]:
         result = child("-m", "paddlewheel", "fit", *bad)
         assert result.returncode == 1 and result.stderr.startswith("paddlewheel: "), result.stderr
         assert "Traceback" not in result.stderr

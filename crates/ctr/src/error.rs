@@ -76,8 +76,6 @@ pub enum Error {
     WorkersDiffer,
     #[error("training was stopped")]
     Stopped,
-    #[error("{reason}\n{}", crate::usage::USAGE)]
-    Usage { reason: String },
     #[error("{} holds no model that CTR saved: {reason}", .dir.display())]
     NotSaved { dir: PathBuf, reason: String },
     #[error(transparent)]

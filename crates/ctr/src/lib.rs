@@ -24,7 +24,6 @@ mod model;
 mod settings;
 mod show;
 mod target;
-mod usage;
 mod words;
 
 pub use cells::{Cell, values_of};

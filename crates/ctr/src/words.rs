@@ -30,6 +30,11 @@ impl Architecture {
         ("dcn", Self::Dcn),
     ];
 
+    /// All names.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        Self::NAMES.into_iter().map(|(name, _)| name)
+    }
+
     /// The model of a name: `lr`, `fm`, `deepfm`, `widedeep` or `dcn`.
     pub fn from_name(name: &str) -> Result<Self> {
         named("model", name, &Self::NAMES)
@@ -66,6 +71,11 @@ pub enum Loss {
 impl Loss {
     const NAMES: [(&'static str, Self); 2] = [("log", Self::Log), ("squared", Self::Squared)];
 
+    /// All names.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        Self::NAMES.into_iter().map(|(name, _)| name)
+    }
+
     /// The loss of a name.
     pub fn from_name(name: &str) -> Result<Self> {
         named("loss", name, &Self::NAMES)
@@ -91,6 +101,11 @@ pub enum FeatureKind {
 impl FeatureKind {
     const NAMES: [(&'static str, Self); 3] =
         [("number", Self::Number), ("count", Self::Count), ("category", Self::Category)];
+
+    /// All names.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        Self::NAMES.into_iter().map(|(name, _)| name)
+    }
 
     /// The kind of a name.
     pub fn from_name(name: &str) -> Result<Self> {

@@ -7,15 +7,12 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use count::Phase;
 use tensor::{mix, unit};
 
 use crate::error::{Error, Result};
-
-const USAGE: &str = "usage: paddlewheel make-criteo FOLDER [--rows N] [--files N] [--seed N]
-writes FOLDER/part-0, part-1 … with 200000 rows in 4 files unless told otherwise";
 
 /// A number: values lie below 2^octaves, and how many per cent are missing.
 const NUMBERS: [(u64, u64); 13] = [
@@ -93,29 +90,6 @@ impl Default for ClickLog {
 }
 
 impl ClickLog {
-    /// The log and its folder that arguments ask for.
-    pub fn from_arguments(arguments: &[&str]) -> Result<(Self, PathBuf)> {
-        let command = "make-criteo".to_string();
-        let usage = |reason: String| Error::Usage { command, reason, usage: USAGE };
-        let (mut log, mut folder) = (Self::default(), None);
-        let mut rest = arguments.iter();
-        while let Some(&word) = rest.next() {
-            if !word.starts_with("--") && folder.is_none() {
-                folder = Some(PathBuf::from(word));
-                continue;
-            }
-            let value = rest.next().copied().unwrap_or_default();
-            match (word, value.parse::<u64>()) {
-                ("--rows", Ok(n)) => log.n_rows = n,
-                ("--files", Ok(n @ 1..=1_000_000)) => log.n_files = n as usize,
-                ("--seed", Ok(n)) => log.seed = n,
-                _ => return Err(usage(format!("`{word} {value}` is not known"))),
-            }
-        }
-        let folder = folder.ok_or_else(|| usage("the folder is missing".to_string()))?;
-        Ok((log, folder))
-    }
-
     /// Writes `part-0`, `part-1`, …; returns how many bytes. Nothing else may be in the folder:
     /// scripts count its files to know their names.
     pub fn write(&self, folder: &Path) -> Result<u64> {
@@ -337,20 +311,6 @@ mod tests {
         assert!(matches!(&error, Error::ForeignFile { name, .. } if name == "part-4"), "{error}");
         let error = ClickLog::default().write(&folder.path().join("part-4")).unwrap_err();
         assert!(matches!(error, Error::WriteFile { .. }), "{error}");
-    }
-
-    #[test]
-    fn arguments() {
-        let words = ["here", "--rows", "5", "--files", "2", "--seed", "7"];
-        let asked = ClickLog { n_rows: 5, n_files: 2, seed: 7 };
-        let (log, folder) = ClickLog::from_arguments(&words).unwrap();
-        assert_eq!((log, folder), (asked, PathBuf::from("here")));
-        for bad in
-            [&[][..], &["--rows", "5"], &["a", "b"], &["a", "--rows", "x"], &["a", "--files", "0"]]
-        {
-            let error = ClickLog::from_arguments(bad).unwrap_err();
-            assert!(matches!(error, Error::Usage { .. }), "{error}");
-        }
     }
 
     const FIRST_ROW: &str = "0\t\t36\t2\t\t1707\t44\t1\t0\t2\t\t2\t\t\t4baf3621\tb92777ec\t9eb8b7f6\t\

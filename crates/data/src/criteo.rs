@@ -24,11 +24,6 @@ const RANGE: [f64; N_NUMBERS] =
 /// Whole numbers below this have their logarithm in a table.
 const N_LOGS: usize = 4096;
 
-const USAGE: &str =
-    "usage: paddlewheel criteo-reader N [--hash python|crc32] [--dense scaled|log|log1p]
-lines of a label, 13 numbers and 26 texts, separated by tabs, become
-dense_input (13 numbers), C1 … C26 (an id below N each) and label";
-
 /// How a text becomes an id.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Hash {
@@ -77,11 +72,7 @@ pub struct Criteo {
 impl Criteo {
     /// The settings that arguments give.
     pub fn from_arguments(arguments: &[&str]) -> Result<Self> {
-        let usage = |reason: String| Error::Usage {
-            command: "criteo-reader".to_string(),
-            reason,
-            usage: USAGE,
-        };
+        let usage = |reason: String| Error::Usage { command: "criteo-reader", reason };
         let mut criteo = Self { n_ids: 0, hash: Hash::default(), dense: Dense::default() };
         let mut rest = arguments.iter();
         while let Some(&argument) = rest.next() {

@@ -7,13 +7,6 @@ use crate::parse::Parse;
 use crate::records::Records;
 use crate::slot::Slot;
 
-const USAGE: &str =
-    "usage: paddlewheel csv-reader [sep=CHARACTER] [na=VALUE] SLOT=COLUMN[,COLUMN…][:float|:id|:hash/N] …
-lines of values, the first with the names of the columns, become slots; sep is what stands between
-values: a character, or comma (unless said otherwise), tab, semicolon, space, pipe; a slot is numbers
-(float, unless said otherwise), whole numbers from 0 (id), or texts made ids below N; na is the number
-that an empty cell stands for, which is an error otherwise (an empty text is a text)";
-
 /// What may stand between cells, by name.
 const SEPARATORS: [(&str, u8); 5] =
     [("comma", b','), ("tab", b'\t'), ("semicolon", b';'), ("space", b' '), ("pipe", b'|')];
@@ -75,12 +68,11 @@ impl Csv {
                 continue;
             };
             separator = separator_of(text).ok_or_else(|| Error::Usage {
-                command: "csv-reader".to_string(),
+                command: "csv-reader",
                 reason: format!("sep is one character, not `{text}`"),
-                usage: USAGE,
             })?;
         }
-        let (slots, na) = Column::from_arguments("csv-reader", USAGE, &rest)?;
+        let (slots, na) = Column::from_arguments("csv-reader", &rest)?;
         Ok(Self { slots, na, separator })
     }
 
@@ -121,11 +113,10 @@ pub(crate) fn separator_name(separator: u8) -> String {
 impl Column {
     /// The slots that a command is told to make.
     pub(crate) fn from_arguments(
-        command: &str,
-        usage: &'static str,
+        command: &'static str,
         arguments: &[&str],
     ) -> Result<(Vec<Self>, Option<Na>)> {
-        let refuse = |reason: String| Error::Usage { command: command.to_string(), reason, usage };
+        let refuse = |reason: String| Error::Usage { command, reason };
         let (mut slots, mut na) = (Vec::new(), None);
         for argument in arguments {
             match argument.strip_prefix("na=") {

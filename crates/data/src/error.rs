@@ -269,14 +269,12 @@ pub enum Error {
         last: Box<Error>,
     },
     /// A native reader given arguments it does not know.
-    #[error("`{command}`: {reason}\n{usage}")]
+    #[error("`{command}`: {reason}. `paddlewheel {command} --help` says more")]
     Usage {
         /// The command.
-        command: String,
+        command: &'static str,
         /// What is wrong.
         reason: String,
-        /// How it is called.
-        usage: &'static str,
     },
     /// A native reader makes other slots than the dataset has.
     #[error("`{command}` makes {makes}, but the dataset has {has}")]

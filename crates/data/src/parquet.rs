@@ -28,12 +28,6 @@ const ROWS_AT_ONCE: usize = 1024;
 /// Whole numbers beyond this are not exact as floating-point ones.
 const EXACT_MAX: f64 = (1u64 << 53) as f64;
 
-const USAGE: &str =
-    "usage: paddlewheel parquet-reader [na=VALUE] SLOT=COLUMN[,COLUMN…][:float|:id|:hash/N] …
-rows of a Parquet file become samples; a slot is numbers (float, unless said otherwise), whole numbers
-from 0 (id), or texts made ids below N; a column of lists makes a slot as long as the list; na is the
-number that a missing value or an empty list stands for, which is an error otherwise";
-
 /// The settings of `parquet-reader`: the slots, in order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parquet {
@@ -44,7 +38,7 @@ pub struct Parquet {
 impl Parquet {
     /// The settings that arguments give.
     pub fn from_arguments(arguments: &[&str]) -> Result<Self> {
-        let (slots, na) = Column::from_arguments("parquet-reader", USAGE, arguments)?;
+        let (slots, na) = Column::from_arguments("parquet-reader", arguments)?;
         Ok(Self { slots, na })
     }
 

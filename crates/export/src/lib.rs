@@ -4,9 +4,9 @@
 //! **Invariant:** a folder is read as the save left it, and is changed only by an import. A file that is
 //! written here is there whole or not at all.
 
-pub mod command;
 mod contents;
 mod error;
+mod export;
 mod import;
 mod new_rows;
 pub mod onnx;
@@ -15,9 +15,9 @@ mod parquet;
 mod safetensors;
 mod show;
 
-pub use command::{ExportFormat, ExportOptions, Exported, export};
 pub use contents::{Contents, HeldForm, HeldVar, NamedProgram};
 pub use error::{Error, Result};
+pub use export::{ExportFormat, ExportOptions, Exported, draw, export};
 pub use import::{import_rows, import_rows_into_scope, read_rows};
 pub use new_rows::{Imported, NewRows};
 pub use parquet::{parquet_rows, write_parquet};

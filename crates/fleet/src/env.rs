@@ -3,6 +3,9 @@
 //! Names changed with Fluid's versions, and scripts, launchers and platforms of all ages are about.
 //! The newest name wins; an empty value counts as none. *Add a variable here, nowhere else.*
 
+use std::ffi::OsString;
+use std::path::PathBuf;
+
 use ps::Endpoint;
 
 use crate::error::{Error, Result};
@@ -168,6 +171,8 @@ pub(crate) const GLOG_MIN_LEVEL: &[&str] = &["GLOG_minloglevel"];
 /// What the terminal can do.
 pub(crate) const TERMINAL: &[&str] = &["TERM"];
 
+/// The Python that runs scripts, where none has started us; ours.
+pub(crate) const PYTHON: &[&str] = &["PADDLEWHEEL_PYTHON"];
 /// Whether connections are encrypted with keys that are made for the job; ours.
 pub(crate) const TLS: &[&str] = &["PADDLEWHEEL_TLS"];
 /// The certificate of this process; ours.
@@ -180,8 +185,26 @@ pub(crate) const TLS_CA: &[&str] = &["PADDLEWHEEL_TLS_CA"];
 pub(crate) const TLS_NAME: &[&str] = &["PADDLEWHEEL_TLS_NAME"];
 
 /// Where files go that are not kept (`TMPDIR`).
-pub fn temporary_folder() -> std::path::PathBuf {
+pub fn temporary_folder() -> PathBuf {
     std::env::temp_dir()
+}
+
+/// How this process was called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnProcess {
+    /// Its program.
+    pub program: PathBuf,
+    /// The words behind the program.
+    pub words: Vec<OsString>,
+}
+
+/// How this process was called.
+pub fn own_process() -> OwnProcess {
+    let mut words = std::env::args_os();
+    let name = words.next().map(PathBuf::from);
+    // Only a system without /proc does not know.
+    let program = std::env::current_exe().ok().or(name).unwrap_or("paddlewheel".into());
+    OwnProcess { program, words: words.collect() }
 }
 
 /// A variable of this process; one that is no text is as good as none.

@@ -308,7 +308,25 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
-    /// A command of an engine that failed.
+    /// No Python.
+    #[error(
+        "scripts need Python, and {} cannot be asked for its modules: {said}. PADDLEWHEEL_PYTHON may name another one",
+        .python.display()
+    )]
+    NoPython {
+        /// The program.
+        python: PathBuf,
+        /// What is wrong with it.
+        said: String,
+    },
+    /// A Python without our package.
+    #[error(
+        "scripts need a Python with the package paddlewheel, and {} has none: install it there (pip install \
+         paddlewheel), or name another Python in PADDLEWHEEL_PYTHON",
+        .0.display()
+    )]
+    NoPackage(PathBuf),
+    /// A command of others that failed.
     #[error("{}: {said}", .program.display())]
     Tool {
         /// The command.
@@ -448,20 +466,9 @@ pub enum SnapshotError {
 /// What is wrong with a launcher's command line.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Usage {
-    /// An option it does not have.
-    #[error("unknown option {option}.{near}")]
-    UnknownOption {
-        /// As it was written.
-        option: String,
-        /// The option that was perhaps meant.
-        near: DidYouMean,
-    },
     /// Two servers cannot listen on one port.
     #[error("--endpoints names {0} twice: give each server a port of its own")]
     EndpointTwice(Endpoint),
-    /// An option at the end, without what it needs.
-    #[error("{0} needs a value")]
-    NoValue(String),
     /// A value of the wrong kind.
     #[error("{option} is `{value}`, it must be {expected}")]
     BadValue {
@@ -472,9 +479,6 @@ pub enum Usage {
         /// What it should be.
         expected: &'static str,
     },
-    /// Nothing to run.
-    #[error("the training script is missing")]
-    NoScript,
     /// A machine that is not one of the cluster's.
     #[error("--node_ip {node} is not one of the nodes {}", .nodes.join(","))]
     NotANode {
@@ -490,34 +494,6 @@ pub enum Usage {
         n_servers: usize,
         /// As the list says.
         n_endpoints: usize,
-    },
-    /// `scale` without the folder of a job.
-    #[error("the folder of the job's snapshots is missing")]
-    NoFolder,
-    /// Nobody is named who could be watched.
-    #[error("no process is named: where does one answer (HOST:PORT)?")]
-    NoProcess,
-    /// A word too many.
-    #[error("`{0}` is not expected here")]
-    Surplus(String),
-    /// `render` without what to print.
-    #[error("say what to print: k8s, jobset or slurm")]
-    NoEngine,
-    /// `render` for a cluster that is not known.
-    #[error("`{engine}` is neither k8s nor jobset nor slurm.{near}")]
-    UnknownEngine {
-        /// As it was written.
-        engine: String,
-        /// What was perhaps meant.
-        near: DidYouMean,
-    },
-    /// `--on` an engine that is not known.
-    #[error("`{engine}` is none of slurm, mpi, ray and k8s.{near}")]
-    UnknownTarget {
-        /// As it was written.
-        engine: String,
-        /// What was perhaps meant.
-        near: DidYouMean,
     },
     /// Pods need an image.
     #[error("--image is missing: pods need a container image with paddlewheel and the script")]

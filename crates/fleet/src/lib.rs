@@ -5,11 +5,12 @@
 
 pub mod access;
 pub mod bug;
+mod cluster;
 pub mod engine;
 pub mod env;
 mod error;
 pub mod flags;
-mod given;
+mod interpreter;
 pub mod launch;
 pub mod lifecycle;
 pub mod lines;
@@ -20,17 +21,22 @@ pub mod ready;
 mod recovery;
 pub mod render;
 pub mod role;
+mod script;
 mod signals;
 pub mod stores;
 pub mod strategy;
 mod together;
+mod tool;
 pub mod watching;
 
+pub use cluster::cluster_of_process;
 pub use engine::{Identity, JobMembers};
 pub use error::{Error, Result, ScaleError, SnapshotError, Usage};
 pub use flags::Flags;
+pub use interpreter::Interpreter;
 pub use lifecycle::{Fleet, ServerPrograms};
 pub use recovery::Recovery;
 pub use role::{Role, RoleKind};
-pub use signals::wants_end;
+pub use script::ScriptCommand;
+pub use signals::{Signals, wants_end};
 pub use strategy::Strategy;

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::Duration;
 
 pub(crate) use signal_hook::consts::SIGTERM;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGKILL};
@@ -9,15 +11,19 @@ use signal_hook::{SigId, flag, low_level};
 
 use crate::error::{Error, Result};
 
-/// Signals that came in while this lives.
-pub(crate) struct Signals {
+/// How often a wait looks.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Signals by which somebody asks this process to end (SIGHUP, SIGINT, SIGTERM) and that came while this
+/// lives.
+pub struct Signals {
     last: Arc<AtomicUsize>,
     ids: Vec<SigId>,
 }
 
 impl Signals {
     /// From now on such signals are noted; handlers that were there before are called as well.
-    pub(crate) fn watch() -> Result<Self> {
+    pub fn watch() -> Result<Self> {
         let mut signals = Self { last: Arc::default(), ids: Vec::new() };
         for signal in [SIGHUP, SIGINT, SIGTERM] {
             let number = signal.unsigned_abs() as usize;
@@ -25,6 +31,13 @@ impl Signals {
             signals.ids.push(id.map_err(Error::Signals)?);
         }
         Ok(signals)
+    }
+
+    /// Waits until one comes.
+    pub fn wait(&self) {
+        while self.get().is_none() {
+            thread::sleep(LOOK_EVERY);
+        }
     }
 
     /// The last one that came.

@@ -7,7 +7,6 @@ use ps::Endpoint;
 use ps::lines::{Line, Severity};
 use pyo3::prelude::*;
 use train::Cluster;
-use train::remote::usual_log;
 
 use crate::error::{from_fleet, from_train};
 use crate::signals::{Raised, signalled, taken};
@@ -20,16 +19,8 @@ pub(crate) fn cluster() -> PyResult<&'static Cluster> {
     if let Some(cluster) = CLUSTER.get() {
         return Ok(cluster);
     }
-    let flags = fleet::flags::current().map_err(from_fleet)?;
-    let cluster = Cluster::new(flags.patience(), usual_log());
-    cluster.set_access(fleet::access::current().map_err(from_fleet)?);
-    cluster.set_redo_bytes(flags.recovery_memory());
-    if flags.lets_trainers_back() {
-        cluster.keep_each_other(flags.snapshot_every().map_err(from_fleet)?);
-    }
+    let cluster = fleet::cluster_of_process().map_err(from_fleet)?;
     cluster.set_stops(Arc::new(|| signalled(&RAISED)));
-    cluster.set_ends(Arc::new(fleet::wants_end));
-    flags.locate().into_iter().for_each(|locate| cluster.set_locate(locate));
     cluster.set_wait_ready(Arc::new(|endpoints| Ok(wait_for(endpoints)?)));
     Ok(CLUSTER.get_or_init(|| cluster))
 }

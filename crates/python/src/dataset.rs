@@ -1,11 +1,10 @@
 //! Datasets as Python sees them.
 
-use std::io;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-use data::{ClickLog, Dataset, DatasetKind, Exchange, Native, Reader, Settings, Slot};
+use data::{Dataset, DatasetKind, Exchange, Reader, Settings, Slot};
 use fleet::{env, pipes, stores};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -26,9 +25,7 @@ use crate::tensor::PyTensor;
 pub(crate) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<PyDataset>()?;
     m.add_class::<PyBatches>()?;
-    m.add_function(wrap_pyfunction!(run_reader, m)?)?;
-    m.add_function(wrap_pyfunction!(check_slot_names, m)?)?;
-    m.add_function(wrap_pyfunction!(make_criteo, m)?)
+    m.add_function(wrap_pyfunction!(check_slot_names, m)?)
 }
 
 fn positive_seconds(name: &str, seconds: f64) -> PyResult<Duration> {
@@ -405,28 +402,9 @@ impl PyBatches {
     }
 }
 
-/// Reads standard input with a reader of ours and writes counted slots to standard output.
-#[pyfunction]
-fn run_reader(py: Python<'_>, words: Vec<String>) -> PyResult<()> {
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let native = Native::from_words(&words).map_err(from_data)?;
-    let native = native.ok_or_else(|| PyValueError::new_err("there is no such reader"))?;
-    py.detach(|| native.run(io::stdin().lock(), io::stdout().lock())).map_err(from_data)
-}
-
 /// ValueError if a generator makes slots of these names in another order than the dataset has them for
 /// which this process works.
 #[pyfunction]
 fn check_slot_names(names: Vec<String>) -> PyResult<()> {
     pipes::check_names(&env::process, &names).map_err(from_data)
-}
-
-/// Makes up a click log as the words say; returns what was written.
-#[pyfunction]
-fn make_criteo(py: Python<'_>, words: Vec<String>) -> PyResult<String> {
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let (log, folder) = ClickLog::from_arguments(&words).map_err(from_data)?;
-    let n_bytes = py.detach(|| log.write(&folder)).map_err(from_data)?;
-    let (n_rows, n_files, folder) = (log.n_rows, log.n_files, folder.display());
-    Ok(format!("{n_rows} rows in {n_files} files, {} MB, in {folder}", n_bytes / 1_000_000))
 }

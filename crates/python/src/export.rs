@@ -26,12 +26,6 @@ fn from_export(error: Error) -> PyErr {
     }
 }
 
-/// Runs `paddlewheel show`, `export` or `import`; returns what to print.
-#[pyfunction]
-fn run_folder_command(py: Python<'_>, arguments: Vec<String>) -> PyResult<String> {
-    py.detach(|| export::command::run(&arguments)).map_err(from_export)
-}
-
 /// What a saved folder holds, as text.
 #[pyfunction]
 fn show(py: Python<'_>, dirname: PathBuf) -> PyResult<String> {
@@ -83,7 +77,6 @@ fn import_rows(target: &Bound<'_, PyAny>, table: &str, file: PathBuf) -> PyResul
 }
 
 pub(crate) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
-    m.add_function(wrap_pyfunction!(run_folder_command, m)?)?;
     m.add_function(wrap_pyfunction!(show, m)?)?;
     m.add_function(wrap_pyfunction!(export_folder, m)?)?;
     m.add_function(wrap_pyfunction!(import_rows, m)?)

@@ -8,6 +8,7 @@ mod backward;
 mod checkpoint;
 mod clip;
 mod cluster;
+mod command;
 mod convert;
 mod ctr;
 mod dataset;
@@ -104,6 +105,7 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     fleet::add(m)?;
     m.add_function(wrap_pyfunction!(cluster::leave_cluster, m)?)?;
     m.add_function(wrap_pyfunction!(cluster::once_in_job, m)?)?;
+    command::add(m)?;
     dataset::add(m)?;
     hdfs::add(m)?;
     m.add_class::<feed_desc::PyFeedDesc>()?;

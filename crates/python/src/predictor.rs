@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use predict::{Column, Limits, ModelFiles, PredictionServer, Predictor, Settings};
+use predict::{Column, ModelFiles, Predictor};
 use pyo3::exceptions::{PyKeyError, PyOSError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
@@ -11,7 +11,6 @@ use tensor::{DType, Tensor};
 
 use crate::array::{PlainArray, copy_array, look_at, to_numpy};
 use crate::error::{from_tensor, from_train};
-use crate::signals::SIGNALS_EVERY;
 use crate::tensor::PyTensor;
 
 /// An error of a prediction as Python knows such errors.
@@ -264,64 +263,7 @@ fn set(
     batch.set(name, column).map_err(from_predict)
 }
 
-/// Answers predictions over HTTP until a signal comes. `announce` is called with the address.
-#[pyfunction]
-#[pyo3(signature = (dirname, announce, *, host="127.0.0.1", port=8866, follow=false, every=1.0, threads=None,
-    model_filename=None, params_filename=None, connections=None, request_bytes=None, total_bytes=None,
-    queued_samples=None, batch_samples=None, deadline=None, client_timeout=None))]
-#[allow(clippy::too_many_arguments)] // The options of a command.
-fn serve(
-    py: Python<'_>,
-    dirname: PathBuf,
-    announce: &Bound<'_, PyAny>,
-    host: &str,
-    port: u16,
-    follow: bool,
-    every: f64,
-    threads: Option<usize>,
-    model_filename: Option<String>,
-    params_filename: Option<String>,
-    connections: Option<usize>,
-    request_bytes: Option<usize>,
-    total_bytes: Option<usize>,
-    queued_samples: Option<usize>,
-    batch_samples: Option<usize>,
-    deadline: Option<f64>,
-    client_timeout: Option<f64>,
-) -> PyResult<()> {
-    let usual = Limits::default();
-    let limits = Limits {
-        connections: connections.unwrap_or(usual.connections),
-        request_bytes: request_bytes.unwrap_or(usual.request_bytes),
-        total_bytes: total_bytes.unwrap_or(usual.total_bytes),
-        queued_samples: queued_samples.unwrap_or(usual.queued_samples),
-        batch_samples: batch_samples.unwrap_or(usual.batch_samples),
-        deadline: deadline.map_or(Ok(usual.deadline), |value| seconds("deadline", value))?,
-        client: client_timeout
-            .map_or(Ok(usual.client), |value| seconds("client_timeout", value))?,
-    };
-    let threads = threads.unwrap_or(Settings::default().threads);
-    let settings = Settings { host: host.to_string(), port, threads, limits };
-    let files = ModelFiles { model: model_filename, params: params_filename };
-    let every = seconds("every", every)?;
-    let predictor = py.detach(|| Predictor::load_files(&dirname, files)).map_err(from_predict)?;
-    if follow {
-        predictor.follow(every).map_err(from_predict)?;
-    }
-    let server =
-        py.detach(|| PredictionServer::start(predictor, &settings)).map_err(from_predict)?;
-    announce.call1((server.address().to_string(),))?;
-    loop {
-        py.detach(|| std::thread::sleep(SIGNALS_EVERY));
-        if let Err(raised) = py.check_signals() {
-            py.detach(|| drop(server));
-            return Err(raised);
-        }
-    }
-}
-
-/// Adds the predictor and the server to `_core`.
+/// Adds the predictor to `_core`.
 pub(crate) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
-    m.add_class::<PyPredictor>()?;
-    m.add_function(wrap_pyfunction!(serve, m)?)
+    m.add_class::<PyPredictor>()
 }

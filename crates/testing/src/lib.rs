@@ -21,6 +21,7 @@ pub mod recorded;
 pub mod recovery;
 pub mod reference;
 pub mod saver;
+pub mod served;
 pub mod session;
 pub mod sim;
 pub mod soak;

@@ -9,7 +9,7 @@ use testing::tree::{read, texts};
 /// The crates that users see. `python` shows its types to Python only.
 const CRATES: &[&str] = &[
     "tensor", "program", "data", "ps", "train", "fleet", "predict", "ctr", "export", "count",
-    "watch", "tell",
+    "watch", "tell", "cli",
 ];
 
 /// A folder whose types are options of layers, under the names of Fluid's layers.

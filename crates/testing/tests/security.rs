@@ -10,22 +10,23 @@ use std::os::unix::net::{SocketAddr, UnixListener};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::{Arc, Mutex};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use ps::access::proof::{Service, Unproved};
 use ps::frame::{self, Frame};
 use ps::message::{Grad, Hello, Ping, Pull, Push, Reply, Request, VarInfo};
 use ps::rendezvous::{Report, Side};
-use ps::server::{Apply, End, Server, ServerConfig};
+use ps::server::{Apply, ServerConfig};
 use ps::tcp::{
-    Client, ClientGroup, Listener, Membership, Mesh, MeshSettings, Patience, Rendezvous, Stop,
-    enter, find_others,
+    Client, ClientGroup, Listener, Membership, Mesh, MeshSettings, Patience, Rendezvous, enter,
+    find_others,
 };
 use ps::{Access, Endpoint, Error, Refusal, Secret, VarId};
 use tensor::{Tensor, Value};
 use testing::crowd::Use;
-use testing::sim::{Book, Ledger, SHARED_VAR, grad, vars};
+use testing::served::Served;
+use testing::sim::{SHARED_VAR, grad, vars};
 
 /// Nothing that a stranger may hear.
 const JOB: &str = "the-digest-of-this-job";
@@ -41,75 +42,39 @@ fn ours() -> Access {
     secret("the secret of this job")
 }
 
-struct Served {
-    endpoint: Endpoint,
-    stop: Stop,
-    log: Arc<Mutex<Vec<String>>>,
-    thread: JoinHandle<(Option<End>, Ledger)>,
+fn config() -> ServerConfig {
+    ServerConfig {
+        job: JOB.to_string(),
+        n_trainers: 2,
+        apply: Apply::AtOnce,
+        ..ServerConfig::default()
+    }
 }
 
-impl Served {
-    fn start(access: Access) -> Self {
-        Self::at(&"127.0.0.1:0".parse().unwrap(), access)
-    }
+fn serve(access: Access) -> Served {
+    Served::start(access, config())
+}
 
-    fn at(endpoint: &Endpoint, access: Access) -> Self {
-        let listener = Listener::bind_with(endpoint, access).unwrap();
-        let (endpoint, stop) = (listener.endpoint().clone(), Stop::default());
-        let (log, stopped) = (Arc::<Mutex<Vec<String>>>::default(), stop.clone());
-        let lines = log.clone();
-        let config = ServerConfig {
-            job: JOB.to_string(),
-            n_trainers: 2,
-            apply: Apply::AtOnce,
-            ..ServerConfig::default()
-        };
-        let thread = thread::spawn(move || {
-            let book = Arc::new(Book::new(2));
-            let note = move |_, line: &str| lines.lock().unwrap().push(line.into());
-            let end = listener.serve(Server::new(config, vars(2)), book.clone(), &stopped, note);
-            let ledger = book.ledger().clone();
-            (end, ledger)
-        });
-        Self { endpoint, stop, log, thread }
-    }
+fn raw(served: &Served) -> TcpStream {
+    let Endpoint { host, port } = &served.endpoint;
+    let stream = TcpStream::connect((host.as_str(), *port)).unwrap();
+    stream.set_read_timeout(Some(LIMIT)).unwrap();
+    stream
+}
 
-    fn raw(&self) -> TcpStream {
-        let stream = TcpStream::connect((self.endpoint.host.as_str(), self.endpoint.port)).unwrap();
-        stream.set_read_timeout(Some(LIMIT)).unwrap();
-        stream
+/// Trains, ends, and checks that nobody else has changed anything.
+#[track_caller]
+fn check_unharmed(served: Served) {
+    let client = client(&served.endpoint, ours(), 0);
+    for tag in 0..20 {
+        client.change(Push::new(vec![grad(tag, 0)])).unwrap();
     }
-
-    /// Waits for a line of the log.
-    #[track_caller]
-    fn wait_for(&self, text: &str) {
-        let until = Instant::now() + LIMIT;
-        while !self.said(text) {
-            assert!(Instant::now() < until, "`{text}` in {:#?}", self.log);
-            thread::yield_now();
-        }
-    }
-
-    fn said(&self, text: &str) -> bool {
-        self.log.lock().unwrap().iter().any(|line| line.contains(text))
-    }
-
-    /// Trains, ends, and checks that nobody else has changed anything.
-    #[track_caller]
-    fn check_unharmed(self) {
-        let client = client(&self.endpoint, ours(), 0);
-        for tag in 0..20 {
-            client.change(Push::new(vec![grad(tag, 0)])).unwrap();
-        }
-        client.settle().unwrap();
-        let ticket = client.ask(Pull::new(0, vec![SHARED_VAR])).unwrap();
-        assert!(matches!(client.wait(ticket, "parameters").unwrap(), Reply::Values(_)));
-        assert!(!self.said("trainer 1 joined"), "{:#?}", self.log);
-        self.stop.set();
-        let tags: Vec<i64> =
-            self.thread.join().unwrap().1.applied.iter().map(|one| one.tag).collect();
-        assert_eq!(tags, (0..20).collect::<Vec<_>>(), "nothing but what its trainer sent");
-    }
+    client.settle().unwrap();
+    let ticket = client.ask(Pull::new(0, vec![SHARED_VAR])).unwrap();
+    assert!(matches!(client.wait(ticket, "parameters").unwrap(), Reply::Values(_)));
+    assert!(!served.said("trainer 1 joined"), "{:#?}", served.log);
+    let tags: Vec<i64> = served.end().1.applied.iter().map(|one| one.tag).collect();
+    assert_eq!(tags, (0..20).collect::<Vec<_>>(), "nothing but what its trainer sent");
 }
 
 fn hello(trainer: u32) -> Hello {
@@ -142,7 +107,7 @@ fn contains(bytes: &[u8], text: &str) -> bool {
 
 #[test]
 fn a_stranger_learns_and_changes_nothing() {
-    let served = Served::start(ours());
+    let served = serve(ours());
     let push =
         Push::new(vec![Grad { var: VarId(0), value: Value::Tensor(Tensor::full([1], 1f32)) }]);
     let mut opening = b"PWHS".to_vec();
@@ -162,31 +127,30 @@ fn a_stranger_learns_and_changes_nothing() {
         then_a_frame,
     ];
     for attempt in &attempts {
-        let mut stranger = served.raw();
+        let mut stranger = raw(&served);
         let _ = stranger.write_all(attempt);
         let _ = stranger.shutdown(Shutdown::Write);
         let heard = rest_of(&mut stranger);
         assert!(heard.len() < 128 && !contains(&heard, JOB), "{heard:?}");
     }
     served.wait_for("was refused: secret");
-    served.check_unharmed();
+    check_unharmed(served);
 }
 
 #[test]
 fn a_wrong_secret_is_refused_on_both_sides() {
-    let served = Served::start(ours());
+    let served = serve(ours());
     for wrong in [secret("the secret of another job"), Access::default()] {
         let error = client(&served.endpoint, wrong, 1).ensure_connected().unwrap_err();
         let is_secret = matches!(&error, Error::Refused { refusal: Refusal::Secret, .. });
         assert!(is_secret && error.to_string().contains("PADDLEWHEEL_SECRET_FILE"), "{error}");
     }
-    served.check_unharmed();
+    check_unharmed(served);
     // A server without a secret is no server of a job that has one.
-    let open = Served::start(Access::default());
+    let open = serve(Access::default());
     let error = client(&open.endpoint, ours(), 1).ensure_connected().unwrap_err();
     assert!(matches!(&error, Error::Refused { refusal: Refusal::Secret, .. }), "{error}");
-    open.stop.set();
-    assert!(open.thread.join().unwrap().1.applied.is_empty());
+    assert!(open.end().1.applied.is_empty());
 }
 
 /// Passes bytes on, and keeps those of the client.
@@ -219,7 +183,7 @@ fn recorder(to: &Endpoint) -> (Endpoint, Arc<Mutex<Vec<u8>>>) {
 
 #[test]
 fn a_recorded_conversation_is_useless() {
-    let served = Served::start(ours());
+    let served = serve(ours());
     let (way, heard) = recorder(&served.endpoint);
     let recorded = client(&way, ours(), 1);
     recorded.ensure_connected().unwrap();
@@ -228,15 +192,14 @@ fn a_recorded_conversation_is_useless() {
     let bytes = heard.lock().unwrap().clone();
     assert!(contains(&bytes, JOB), "the greeting was heard");
     assert!(!contains(&bytes, "the secret of this job"), "the secret was not");
-    let mut replay = served.raw();
+    let mut replay = raw(&served);
     let _ = replay.write_all(&bytes);
     let heard = rest_of(&mut replay);
     assert!(heard.len() < 128 && !contains(&heard, JOB));
     served.wait_for("was refused: secret");
     let n_joined = served.log.lock().unwrap().iter().filter(|line| line.contains("joined")).count();
     assert_eq!(n_joined, 1, "{:#?}", served.log);
-    served.stop.set();
-    assert!(served.thread.join().unwrap().1.applied.is_empty());
+    assert!(served.end().1.applied.is_empty());
 }
 
 fn abstract_name(endpoint: &Endpoint) -> String {
@@ -270,7 +233,7 @@ fn a_relay_between_the_local_name_and_the_port_is_found_out() {
             }
         }
     });
-    let served = Served::at(&endpoint, ours());
+    let served = Served::at(&endpoint, ours(), config());
     served.wait_for("is taken by another process");
     let trainer = client(&endpoint, ours(), 0);
     trainer.ensure_connected().unwrap();
@@ -279,8 +242,7 @@ fn a_relay_between_the_local_name_and_the_port_is_found_out() {
     let heard = heard.lock().unwrap().clone();
     assert!(heard.len() <= 76 && !contains(&heard, JOB), "only a proof that is good for nothing");
     drop(trainer);
-    served.stop.set();
-    served.thread.join().unwrap();
+    served.end();
 }
 
 /// The helper process as another user; none if this is not root.
@@ -317,21 +279,21 @@ fn another_user_cannot_pass_for_a_server() {
     let endpoint = free_endpoint();
     let Some((_child, mut said)) = as_nobody("squat", &abstract_name(&endpoint)) else { return };
     assert_eq!(line(&mut said), "ready");
-    let served = Served::at(&endpoint, ours());
+    let served = Served::at(&endpoint, ours(), config());
     served.wait_for("is taken by another process");
-    served.check_unharmed();
+    check_unharmed(served);
     assert_eq!(line(&mut said), "heard 0", "not a byte");
 }
 
 #[test]
 fn another_user_is_not_let_in_by_the_local_name() {
-    let served = Served::start(ours());
+    let served = serve(ours());
     let Some((_child, mut said)) = as_nobody("visit", &abstract_name(&served.endpoint)) else {
         return;
     };
     assert_eq!(line(&mut said), "heard 0");
     served.wait_for("another user (65534) was refused");
-    served.check_unharmed();
+    check_unharmed(served);
 }
 
 fn allow_descriptors() {
@@ -377,8 +339,8 @@ fn a_flood_of_silent_connections_costs_little_and_keeps_nobody_out() {
 
 #[test]
 fn slow_strangers_lose_their_connection() {
-    let served = Served::start(ours());
-    let mut slow: Vec<TcpStream> = (0..50).map(|_| served.raw()).collect();
+    let served = serve(ours());
+    let mut slow: Vec<TcpStream> = (0..50).map(|_| raw(&served)).collect();
     for (at, stranger) in slow.iter_mut().enumerate() {
         stranger.write_all(&b"PWHS"[..at % 4]).unwrap();
     }
@@ -387,7 +349,7 @@ fn slow_strangers_lose_their_connection() {
         assert!(rest_of(stranger).is_empty());
     }
     assert!(start.elapsed() < LIMIT, "{:?}", start.elapsed());
-    served.check_unharmed();
+    check_unharmed(served);
 }
 
 fn meeting(master: &Endpoint, side: Side, access: Access) -> Rendezvous {
@@ -486,16 +448,16 @@ fn other_machines_are_not_spoken_to_without_a_secret() {
 
 #[test]
 fn who_knows_the_secret_and_says_nothing_more_costs_little() {
-    let served = Served::start(ours());
+    let served = serve(ours());
     let known: Vec<TcpStream> = (0..200)
         .map(|_| {
-            let known = served.raw();
+            let known = raw(&served);
             enter(&known, &ours(), Service::Server).unwrap();
             known
         })
         .collect();
     // And one that claims more than a greeting may have.
-    let mut claims = served.raw();
+    let mut claims = raw(&served);
     enter(&claims, &ours(), Service::Server).unwrap();
     let mut head = framed(Ping);
     head[8..12].copy_from_slice(&(1u32 << 29).to_le_bytes());
@@ -503,5 +465,5 @@ fn who_knows_the_secret_and_says_nothing_more_costs_little() {
     let heard = rest_of(&mut claims);
     assert!(!contains(&heard, JOB) && contains(&heard, "bytes"), "{heard:?}");
     drop(known);
-    served.check_unharmed();
+    check_unharmed(served);
 }

@@ -4,20 +4,20 @@
 
 use std::io::Write;
 use std::net::TcpStream;
-use std::sync::{Arc, Mutex};
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use ps::access::proof::Service;
 use ps::frame::{self, FRAME_BYTES_MAX, Frame};
 use ps::message::{Barrier, Complete, Grad, Hello, LookUp, Pull, Push, Reply, Request, VarInfo};
-use ps::server::{Apply, End, Server, ServerConfig};
-use ps::tcp::{Client, ClientGroup, Listener, Patience, Stop, enter};
+use ps::server::{Apply, ServerConfig};
+use ps::tcp::{Client, ClientGroup, Patience, enter};
 use ps::{Access, Endpoint, Error, Refusal, Secret};
 use tensor::{Rows, Tensor, Value};
 use testing::cluster::wait_until;
 use testing::crowd;
-use testing::sim::{Book, GRAD, Ledger, SHARED_VAR, TABLE, vars};
+use testing::served::Served;
+use testing::sim::{GRAD, SHARED_VAR, TABLE, vars};
 
 const LIMIT: Duration = Duration::from_secs(60);
 /// What a server holds for all trainers.
@@ -28,66 +28,35 @@ fn ours() -> Access {
 }
 
 /// A server of two trainers, which goes on without one that is lost.
-struct Served {
-    endpoint: Endpoint,
-    stop: Stop,
-    log: Arc<Mutex<Vec<String>>>,
-    thread: JoinHandle<(Option<End>, Ledger)>,
+fn serve(apply: Apply) -> Served {
+    let config = ServerConfig {
+        n_trainers: 2,
+        apply,
+        go_on: true,
+        grace_ms: 200,
+        request_bytes_max: HELD_MAX,
+        ..ServerConfig::default()
+    };
+    Served::start(ours(), config)
 }
 
-impl Served {
-    fn start(apply: Apply) -> Self {
-        let listener = Listener::bind_with(&"127.0.0.1:0".parse().unwrap(), ours()).unwrap();
-        let (endpoint, stop) = (listener.endpoint().clone(), Stop::default());
-        let (log, stopped) = (Arc::<Mutex<Vec<String>>>::default(), stop.clone());
-        let lines = log.clone();
-        let config = ServerConfig {
-            n_trainers: 2,
-            apply,
-            go_on: true,
-            grace_ms: 200,
-            request_bytes_max: HELD_MAX,
-            ..ServerConfig::default()
-        };
-        let thread = thread::spawn(move || {
-            let book = Arc::new(Book::new(2));
-            let note = move |_, line: &str| lines.lock().unwrap().push(line.into());
-            let end = listener.serve(Server::new(config, vars(2)), book.clone(), &stopped, note);
-            let ledger = book.ledger().clone();
-            (end, ledger)
-        });
-        Self { endpoint, stop, log, thread }
-    }
-
-    /// Trainer 0 trains; what it sent is applied.
-    #[track_caller]
-    fn check_unharmed(self, is_sync: bool) {
-        let client = client(&self.endpoint, 0);
-        for tag in 0..20 {
-            client.change(push(tag, 10)).unwrap();
-            if is_sync {
-                client.change(Barrier::new(client.round() + 1)).unwrap();
-                let ticket = client.ask(Pull::new(client.round(), vec![SHARED_VAR])).unwrap();
-                assert!(matches!(client.wait(ticket, "a round").unwrap(), Reply::Values(_)));
-            }
-            client.settle().unwrap();
+/// Trainer 0 trains; what it sent is applied.
+#[track_caller]
+fn check_unharmed(served: Served, is_sync: bool) {
+    let client = client(&served.endpoint, 0);
+    for tag in 0..20 {
+        client.change(push(tag, 10)).unwrap();
+        if is_sync {
+            client.change(Barrier::new(client.round() + 1)).unwrap();
+            let ticket = client.ask(Pull::new(client.round(), vec![SHARED_VAR])).unwrap();
+            assert!(matches!(client.wait(ticket, "a round").unwrap(), Reply::Values(_)));
         }
-        client.change(Complete).unwrap();
         client.settle().unwrap();
-        self.stop.set();
-        let applied = self.thread.join().unwrap().1.applied;
-        let tags: Vec<i64> = applied.iter().map(|one| one.tag).collect();
-        assert_eq!(tags, (0..20).collect::<Vec<_>>(), "nothing but what trainer 0 sent");
     }
-
-    #[track_caller]
-    fn wait_for(&self, text: &str) {
-        let until = Instant::now() + LIMIT;
-        while !self.log.lock().unwrap().iter().any(|line| line.contains(text)) {
-            assert!(Instant::now() < until, "`{text}` in {:#?}", self.log);
-            thread::yield_now();
-        }
-    }
+    client.change(Complete).unwrap();
+    client.settle().unwrap();
+    let tags: Vec<i64> = served.end().1.applied.iter().map(|one| one.tag).collect();
+    assert_eq!(tags, (0..20).collect::<Vec<_>>(), "nothing but what trainer 0 sent");
 }
 
 fn client(endpoint: &Endpoint, trainer: u32) -> Arc<Client> {
@@ -141,7 +110,7 @@ fn send_all(stream: &mut TcpStream, frames: impl Iterator<Item = Vec<u8>>) {
 
 #[test]
 fn a_frame_that_brings_too_much_is_not_read_to_its_end() {
-    let served = Served::start(Apply::AtOnce);
+    let served = serve(Apply::AtOnce);
     let mut stream = flooder(&served.endpoint, &ours(), 1, vars(0));
     let whole = framed(1, push(99, 25_000_000));
     // More than the server holds, less than the frame says.
@@ -151,12 +120,12 @@ fn a_frame_that_brings_too_much_is_not_read_to_its_end() {
         matches!(refusal, Refusal::TooMuch { n_bytes, n_bytes_max: HELD_MAX } if n_bytes > HELD_MAX),
         "{refusal}"
     );
-    served.check_unharmed(false);
+    check_unharmed(served, false);
 }
 
 #[test]
 fn gradients_of_a_round_that_never_ends_are_refused() {
-    let served = Served::start(Apply::ByRound { ahead: 0 });
+    let served = serve(Apply::ByRound { ahead: 0 });
     let flooder = client(&served.endpoint, 1);
     let flood = |tag| flooder.change(push(tag, 100_000)).and_then(|()| flooder.settle());
     let error = (100..1000).map(flood).find_map(Result::err).unwrap();
@@ -166,12 +135,12 @@ fn gradients_of_a_round_that_never_ends_are_refused() {
     }
     assert!(error.to_string().contains("FLAGS_request_memory_mb"), "{error}");
     flooder.close();
-    served.check_unharmed(true);
+    check_unharmed(served, true);
 }
 
 #[test]
 fn questions_about_rounds_to_come_are_refused() {
-    let served = Served::start(Apply::ByRound { ahead: 0 });
+    let served = serve(Apply::ByRound { ahead: 0 });
     // Many small ones, then some large ones.
     let mut stream = flooder(&served.endpoint, &ours(), 1, vars(0));
     let id = |at: u64| (1 << 63) + at;
@@ -185,18 +154,18 @@ fn questions_about_rounds_to_come_are_refused() {
     let told = refusal(&mut stream);
     assert!(matches!(told, Refusal::TooMuch { .. }), "{told}");
     drop(stream);
-    served.check_unharmed(true);
+    check_unharmed(served, true);
 }
 
 #[test]
 fn who_asks_and_takes_no_answers_is_cut_off() {
-    let served = Served::start(Apply::AtOnce);
+    let served = serve(Apply::AtOnce);
     let mut stream = flooder(&served.endpoint, &ours(), 1, vars(0));
     let keys = vec![7; 100_000];
     let frames = (1..4_000).map(|at| framed((1 << 63) + at, LookUp::new(0, TABLE, keys.clone())));
     send_all(&mut stream, frames);
     served.wait_for("a peer that takes no answers is cut off");
-    served.check_unharmed(false);
+    check_unharmed(served, false);
 }
 
 /// Memory is there when bytes come, not when somebody says that they will.

@@ -7,21 +7,22 @@ use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::thread;
+use std::time::Duration;
 
 use ps::access::tls::{CertificateFiles, Tls};
 use ps::message::{Barrier, Complete, Grad, Hello, LookUp, Pull, Push, Reply};
 use ps::rendezvous::{Report, Side};
-use ps::server::{Apply, End, Server, ServerConfig};
+use ps::server::{Apply, End, ServerConfig};
 use ps::tcp::{
-    Client, ClientGroup, Listener, Membership, Mesh, MeshSettings, Patience, Rendezvous, Stop,
+    Client, ClientGroup, Listener, Membership, Mesh, MeshSettings, Patience, Rendezvous,
     find_others,
 };
 use ps::{Access, CertificateFault, Endpoint, Error, Secret, TlsFailure};
 use tensor::{Rows, Tensor, Value};
 use testing::cluster::take_local_name;
-use testing::sim::{Book, GRAD, Ledger, SHARED_VAR, TABLE, vars};
+use testing::served::Served;
+use testing::sim::{GRAD, SHARED_VAR, TABLE, vars};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -57,67 +58,29 @@ fn named(certificate: &str, name: &str) -> Access {
     Access { tls: Some(Tls::from_files(&files).unwrap()), ..Access::default() }
 }
 
-struct Served {
-    /// A name for which there is no Unix socket.
-    by_tcp: Endpoint,
-    stop: Stop,
-    log: Arc<Mutex<Vec<String>>>,
-    thread: JoinHandle<(Option<End>, Ledger)>,
+fn serve(access: Access, n_trainers: u32, apply: Apply) -> Served {
+    Served::start(access, ServerConfig { n_trainers, apply, ..ServerConfig::default() })
 }
 
-impl Served {
-    fn start(access: Access, n_trainers: u32, apply: Apply) -> Self {
-        let listener = Listener::bind_with(&"127.0.0.1:0".parse().unwrap(), access).unwrap();
-        let by_tcp = Endpoint { host: "localhost".to_string(), port: listener.endpoint().port };
-        let (stop, log) = (Stop::default(), Arc::<Mutex<Vec<String>>>::default());
-        let (stopped, lines) = (stop.clone(), log.clone());
-        let config = ServerConfig { n_trainers, apply, ..ServerConfig::default() };
-        let thread = thread::spawn(move || {
-            let book = Arc::new(Book::new(n_trainers));
-            let note = move |_, line: &str| lines.lock().unwrap().push(line.into());
-            let server = Server::new(config, vars(n_trainers));
-            let end = listener.serve(server, book.clone(), &stopped, note);
-            let ledger = book.ledger().clone();
-            (end, ledger)
-        });
-        Self { by_tcp, stop, log, thread }
-    }
-
-    fn end(self) -> (Option<End>, Ledger) {
-        self.stop.set();
-        self.thread.join().unwrap()
-    }
-
-    /// Waits for a line of the log.
-    #[track_caller]
-    fn wait_for(&self, text: &str) {
-        let until = Instant::now() + LIMIT;
-        while !self.log.lock().unwrap().iter().any(|line| line.contains(text)) {
-            assert!(Instant::now() < until, "`{text}` in {:#?}", self.log);
-            thread::yield_now();
+/// Somebody is refused, for a reason that both sides say; this one is told, and somebody else is served.
+#[track_caller]
+fn refused(served: Served, bad: Access, here: &str, welcome: Access) -> TlsFailure {
+    let error = client(&served.by_tcp(), bad, 0).ensure_connected().unwrap_err();
+    let why = match error {
+        Error::NotEncrypted { why, endpoint } => {
+            assert_eq!(endpoint, served.by_tcp());
+            why
         }
-    }
-
-    /// Somebody is refused, for a reason that both sides say; this one is told, and somebody else is served.
-    #[track_caller]
-    fn refuses(self, bad: Access, here: &str, welcome: Access) -> TlsFailure {
-        let error = client(&self.by_tcp, bad, 0).ensure_connected().unwrap_err();
-        let why = match error {
-            Error::NotEncrypted { why, endpoint } => {
-                assert_eq!(endpoint, self.by_tcp);
-                why
-            }
-            other => panic!("{other}"),
-        };
-        self.wait_for("a connection of 127.0.0.1 was refused: ");
-        self.wait_for(here);
-        let welcome = client(&self.by_tcp, welcome, 0);
-        welcome.change(large(1, 10)).unwrap();
-        welcome.settle().unwrap();
-        welcome.close();
-        assert_eq!(self.end().1.applied.len(), 1);
-        why
-    }
+        other => panic!("{other}"),
+    };
+    served.wait_for("a connection of 127.0.0.1 was refused: ");
+    served.wait_for(here);
+    let welcome = client(&served.by_tcp(), welcome, 0);
+    welcome.change(large(1, 10)).unwrap();
+    welcome.settle().unwrap();
+    welcome.close();
+    assert_eq!(served.end().1.applied.len(), 1);
+    why
 }
 
 fn client(endpoint: &Endpoint, access: Access, trainer: u32) -> Arc<Client> {
@@ -138,8 +101,8 @@ fn much_goes_both_ways_at_the_same_time() {
     for (server, trainer) in
         [(made(), made()), (with("good.pem", "ours.pem"), with("good.pem", "ours.pem"))]
     {
-        let served = Served::start(server, 1, Apply::AtOnce);
-        let client = client(&served.by_tcp, trainer, 0);
+        let served = serve(server, 1, Apply::AtOnce);
+        let client = client(&served.by_tcp(), trainer, 0);
         let keys = vec![0; 100_000];
         let look_up = || LookUp::new(0, TABLE, keys.clone());
         let tickets: Vec<_> = (0..20).map(|_| client.ask(look_up()).unwrap()).collect();
@@ -160,10 +123,10 @@ fn much_goes_both_ways_at_the_same_time() {
 
 #[test]
 fn rounds_of_several_trainers() {
-    let served = Served::start(made(), 4, Apply::ByRound { ahead: 0 });
+    let served = serve(made(), 4, Apply::ByRound { ahead: 0 });
     let trainers: Vec<_> = (0..4)
         .map(|id| {
-            let client = client(&served.by_tcp, made(), id);
+            let client = client(&served.by_tcp(), made(), id);
             thread::spawn(move || {
                 for round in 1..=20 {
                     client.change(large(i64::from(id) * 1000 + round, 3_000)).unwrap();
@@ -184,11 +147,11 @@ fn rounds_of_several_trainers() {
 /// Bytes passed on as they are: that is a network. None of it can be read.
 #[test]
 fn a_listener_in_between_hears_nothing() {
-    let served = Served::start(made(), 1, Apply::AtOnce);
+    let served = serve(made(), 1, Apply::AtOnce);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let heard = Arc::<Mutex<Vec<u8>>>::default();
-    let (kept, to) = (heard.clone(), served.by_tcp.port);
+    let (kept, to) = (heard.clone(), served.endpoint.port);
     thread::spawn(move || {
         for near in listener.incoming() {
             let (near, far) = (near.unwrap(), TcpStream::connect(("127.0.0.1", to)).unwrap());
@@ -218,19 +181,19 @@ fn a_listener_in_between_hears_nothing() {
 
 #[test]
 fn both_sides_are_told_if_only_one_uses_tls() {
-    let served = Served::start(made(), 1, Apply::AtOnce);
-    assert_eq!(served.refuses(secret(), "it does not use TLS", made()), TlsFailure::Wanted);
-    let served = Served::start(secret(), 1, Apply::AtOnce);
-    assert_eq!(served.refuses(made(), "it uses TLS", secret()), TlsFailure::Plain);
+    let served = serve(made(), 1, Apply::AtOnce);
+    assert_eq!(refused(served, secret(), "it does not use TLS", made()), TlsFailure::Wanted);
+    let served = serve(secret(), 1, Apply::AtOnce);
+    assert_eq!(refused(served, made(), "it uses TLS", secret()), TlsFailure::Plain);
 }
 
 #[test]
 fn both_sides_are_told_if_only_one_has_certificates() {
     let good = || with("good.pem", "ours.pem");
-    let served = Served::start(made(), 1, Apply::AtOnce);
-    assert_eq!(served.refuses(good(), "one side has", made()), TlsFailure::OtherKeys);
-    let served = Served::start(good(), 1, Apply::AtOnce);
-    assert_eq!(served.refuses(made(), "one side has", good()), TlsFailure::OtherKeys);
+    let served = serve(made(), 1, Apply::AtOnce);
+    assert_eq!(refused(served, good(), "one side has", made()), TlsFailure::OtherKeys);
+    let served = serve(good(), 1, Apply::AtOnce);
+    assert_eq!(refused(served, made(), "one side has", good()), TlsFailure::OtherKeys);
 }
 
 /// What a server finds wrong with the certificate of a trainer.
@@ -238,13 +201,13 @@ fn both_sides_are_told_if_only_one_has_certificates() {
 fn a_trainer_whose_certificate_is_not_good_is_refused() {
     let good = || with("good.pem", "ours.pem");
     let shown = |name: &str| files(name, "ours.pem").certificate.to_string_lossy().into_owned();
-    let refused = |name: &str, fault| TlsFailure::Refused { shown: shown(name), fault };
-    let served = Served::start(good(), 1, Apply::AtOnce);
-    let why = served.refuses(with("foreign.pem", "ours.pem"), "authority", good());
-    assert_eq!(why, refused("foreign.pem", CertificateFault::UnknownAuthority));
+    let told = |name: &str, fault| TlsFailure::Refused { shown: shown(name), fault };
+    let served = serve(good(), 1, Apply::AtOnce);
+    let why = refused(served, with("foreign.pem", "ours.pem"), "authority", good());
+    assert_eq!(why, told("foreign.pem", CertificateFault::UnknownAuthority));
     let job = || named("good.pem", "job.test");
-    let served = Served::start(job(), 1, Apply::AtOnce);
-    let why = served.refuses(with("elsewhere.pem", "ours.pem"), "is not for `job.test`", job());
+    let served = serve(job(), 1, Apply::AtOnce);
+    let why = refused(served, with("elsewhere.pem", "ours.pem"), "is not for `job.test`", job());
     assert!(matches!(&why, TlsFailure::Refused { fault: CertificateFault::Bad(_), .. }), "{why}");
 }
 
@@ -257,11 +220,11 @@ fn a_server_whose_certificate_is_not_good_is_refused() {
         TlsFailure::Certificate(fault) => fault,
         other => panic!("{other}"),
     };
-    let served = Served::start(with("foreign.pem", "ours.pem"), 1, Apply::AtOnce);
-    let why = served.refuses(good(), "foreign.pem), which is of an authority", anybody());
+    let served = serve(with("foreign.pem", "ours.pem"), 1, Apply::AtOnce);
+    let why = refused(served, good(), "foreign.pem), which is of an authority", anybody());
     assert_eq!(certificate(why), CertificateFault::UnknownAuthority);
-    let served = Served::start(with("elsewhere.pem", "ours.pem"), 1, Apply::AtOnce);
-    let why = served.refuses(good(), "elsewhere.pem)", named("elsewhere.pem", "elsewhere.test"));
+    let served = serve(with("elsewhere.pem", "ours.pem"), 1, Apply::AtOnce);
+    let why = refused(served, good(), "elsewhere.pem)", named("elsewhere.pem", "elsewhere.test"));
     let presented = "DnsName(\"elsewhere.test\")".to_string();
     let expected = "localhost".to_string();
     assert_eq!(certificate(why), CertificateFault::OtherName { expected, presented });
@@ -302,11 +265,11 @@ impl Drop for Openssl {
 fn a_certificate_that_has_expired_is_refused() {
     let good = || with("good.pem", "ours.pem");
     let expired = "-cert expired.pem -key process.key -CAfile ours.pem";
-    let served = Served::start(good(), 1, Apply::AtOnce);
-    let words = format!("s_client -connect {} {expired}", served.by_tcp);
+    let served = serve(good(), 1, Apply::AtOnce);
+    let words = format!("s_client -connect {} {expired}", served.by_tcp());
     let Some(_visitor) = Openssl::start(&words) else { return };
     served.wait_for("its certificate has expired");
-    let welcome = client(&served.by_tcp, good(), 0);
+    let welcome = client(&served.by_tcp(), good(), 0);
     welcome.ensure_connected().unwrap();
     welcome.close();
     served.end();

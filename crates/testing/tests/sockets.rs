@@ -3,8 +3,8 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
-use std::thread::{self, JoinHandle};
+use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use ps::access::proof::Service;
@@ -12,53 +12,23 @@ use ps::frame::{self, FRAME_BYTES_MAX, Frame};
 use ps::message::{
     Barrier, Complete, Grad, Hello, LookUp, Ping, Pull, Push, Reply, Request, VERSION, VarInfo,
 };
-use ps::server::{Apply, End, Server, ServerConfig};
-use ps::tcp::{Client, ClientGroup, Listener, LostTrainer, Patience, Stop, enter};
+use ps::server::{Apply, End, ServerConfig};
+use ps::tcp::{Client, ClientGroup, LostTrainer, Patience, enter};
 use ps::{Access, Endpoint, Error, Refusal, VarId};
 use tensor::{Rows, Tensor, Value};
-use testing::sim::{Book, GRAD, Ledger, SHARED_VAR, TABLE, grad, vars};
+use testing::served::Served;
+use testing::sim::{GRAD, SHARED_VAR, TABLE, grad, vars};
 
-struct Served {
-    endpoint: Endpoint,
-    stop: Stop,
-    log: Arc<Mutex<Vec<String>>>,
-    thread: JoinHandle<(Option<End>, Ledger)>,
+fn serve(config: ServerConfig) -> Served {
+    Served::start(Access::default(), config)
 }
 
-impl Served {
-    fn start(config: ServerConfig) -> Self {
-        let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap()).unwrap();
-        let (endpoint, stop) = (listener.endpoint().clone(), Stop::default());
-        let (log, stopped) = (Arc::<Mutex<Vec<String>>>::default(), stop.clone());
-        let lines = log.clone();
-        let thread = thread::spawn(move || {
-            let book_size = config.n_trainers;
-            let book = Arc::new(Book::new(book_size));
-            let note = move |_, line: &str| lines.lock().unwrap().push(line.into());
-            let server = Server::new(config, vars(book_size));
-            let end = listener.serve(server, book.clone(), &stopped, note);
-            let ledger = book.ledger().clone();
-            (end, ledger)
-        });
-        Self { endpoint, stop, log, thread }
-    }
-
-    /// The same server under a name for which there is no Unix socket.
-    fn by_tcp(&self) -> Endpoint {
-        Endpoint { host: "localhost".to_string(), port: self.endpoint.port }
-    }
-
-    fn end(self) -> (Option<End>, Ledger) {
-        self.stop.set();
-        self.thread.join().unwrap()
-    }
-
-    fn raw(&self) -> TcpStream {
-        let stream = TcpStream::connect((self.endpoint.host.as_str(), self.endpoint.port)).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-        enter(&stream, &Access::default(), Service::Server).unwrap();
-        stream
-    }
+fn raw(served: &Served) -> TcpStream {
+    let Endpoint { host, port } = &served.endpoint;
+    let stream = TcpStream::connect((host.as_str(), *port)).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    enter(&stream, &Access::default(), Service::Server).unwrap();
+    stream
 }
 
 fn config(n_trainers: u32, sync: bool) -> ServerConfig {
@@ -105,7 +75,7 @@ fn fetch(client: &Client, after: u64) -> f64 {
 /// On one machine tensors lie where the other side reads them; what arrives is the same.
 #[test]
 fn neighbours_lend_and_others_send() {
-    let served = Served::start(config(2, false));
+    let served = serve(config(2, false));
     let (near, far) = (client(&served.endpoint, 0), client(&served.by_tcp(), 1));
     for tag in 0..100 {
         near.change(large(tag, 5_000)).unwrap();
@@ -121,7 +91,7 @@ fn neighbours_lend_and_others_send() {
 }
 
 fn sync_rounds(endpoint: impl Fn(&Served) -> Endpoint) {
-    let served = Served::start(config(4, true));
+    let served = serve(config(4, true));
     let trainers: Vec<_> = (0..4)
         .map(|id| {
             let client = client(&endpoint(&served), id);
@@ -181,7 +151,7 @@ fn proxy(to: Endpoint, cuts: Vec<usize>) -> Endpoint {
 
 #[test]
 fn a_connection_that_breaks_in_a_push_applies_it_once() {
-    let served = Served::start(config(1, false));
+    let served = serve(config(1, false));
     let cuts = vec![10, 30, 90, 5_000, 400_000, 150_000, 700_000];
     let client = client(&proxy(served.endpoint.clone(), cuts), 0);
     for tag in 0..20 {
@@ -196,7 +166,7 @@ fn a_connection_that_breaks_in_a_push_applies_it_once() {
 #[test]
 fn who_sends_much_before_reading_is_served() {
     for way in [|served: &Served| served.endpoint.clone(), Served::by_tcp] {
-        let served = Served::start(config(1, false));
+        let served = serve(config(1, false));
         let client = client(&way(&served), 0);
         let keys = vec![0; 100_000];
         let look_up = || LookUp::new(0, TABLE, keys.clone());
@@ -237,10 +207,10 @@ fn check_served(served: &Served) {
 
 #[test]
 fn slow_readers_do_not_stall_others() {
-    let served = Served::start(config(CROWD, false));
+    let served = serve(config(CROWD, false));
     let slow: Vec<TcpStream> = (1..CROWD)
         .map(|id| {
-            let mut slow = served.raw();
+            let mut slow = raw(&served);
             say(&mut slow, 0, hello(id, 1));
             // The first ask for more than sockets hold.
             let n_keys = if id < 10 { 100_000 } else { 10 };
@@ -256,12 +226,12 @@ fn slow_readers_do_not_stall_others() {
 /// Peers that stop in the middle of a head, of meta bytes, and of a tensor.
 #[test]
 fn peers_that_stop_in_a_frame_do_not_stall_others() {
-    let served = Served::start(config(CROWD, false));
+    let served = serve(config(CROWD, false));
     let push = Request::Push(large(0, 50_000));
     let push = frame::to_bytes(&Frame { id: 1, body: &push });
     let stopped: Vec<TcpStream> = (1..CROWD)
         .map(|id| {
-            let mut stopped = served.raw();
+            let mut stopped = raw(&served);
             say(&mut stopped, 0, hello(id, 1));
             assert!(matches!(hear(&mut stopped), Reply::Welcome(_)));
             stopped.write_all(&push[..[10, 30, 1_000, 150_000][id as usize % 4]]).unwrap();
@@ -279,8 +249,8 @@ fn peers_that_stop_in_a_frame_do_not_stall_others() {
 
 #[test]
 fn a_peer_that_takes_no_answers_is_cut_off() {
-    let served = Served::start(config(2, false));
-    let mut deaf = served.raw();
+    let served = serve(config(2, false));
+    let mut deaf = raw(&served);
     say(&mut deaf, 0, hello(1, 1));
     let ask = Request::LookUp(rows_of(2_000));
     let cut = (0..20_000u64).find(|at| {
@@ -296,7 +266,7 @@ fn a_peer_that_takes_no_answers_is_cut_off() {
 
 #[test]
 fn threads_of_a_client_do_not_wait_for_each_other() {
-    let served = Served::start(config(1, false));
+    let served = serve(config(1, false));
     let client = client(&served.endpoint, 0);
     let start = Instant::now();
     thread::scope(|scope| {
@@ -311,7 +281,7 @@ fn threads_of_a_client_do_not_wait_for_each_other() {
 
 #[test]
 fn a_server_that_is_gone_is_named_in_time() {
-    let served = Served::start(config(1, false));
+    let served = serve(config(1, false));
     let (endpoint, client) = (served.endpoint.clone(), client(&served.endpoint, 0));
     fetch(&client, 0);
     served.end();
@@ -360,7 +330,7 @@ fn check_cut(stream: &mut TcpStream) {
 
 #[track_caller]
 fn check_refused(served: &Served, bytes: &[u8], expected: impl Fn(&Refusal) -> bool) {
-    let mut stream = served.raw();
+    let mut stream = raw(served);
     stream.write_all(bytes).unwrap();
     match hear(&mut stream) {
         Reply::Refused(refusal) => assert!(expected(&refusal), "{refusal:?}"),
@@ -375,7 +345,7 @@ fn greeting(hello: Hello) -> Vec<u8> {
 
 #[test]
 fn strangers_get_a_typed_refusal_and_one_line_in_the_log() {
-    let served = Served::start(config(2, false));
+    let served = serve(config(2, false));
     let client = client(&served.endpoint, 0);
     fetch(&client, 0);
     let ping = frame::to_bytes(&Frame { id: 1, body: &Request::Ping(Ping) });
@@ -396,7 +366,7 @@ fn strangers_get_a_typed_refusal_and_one_line_in_the_log() {
         check_refused(&served, &greeting(version), |r| matches!(r, Refusal::Version { .. }));
         let duplicate = |r: &Refusal| matches!(r, Refusal::DuplicateTrainer { trainer: 0, .. });
         check_refused(&served, &greeting(hello(0, 99)), duplicate);
-        let mut cut = served.raw();
+        let mut cut = raw(&served);
         cut.write_all(&greeting(hello(1, 1))[..30]).unwrap();
         cut.shutdown(Shutdown::Write).unwrap();
         check_cut(&mut cut);
@@ -410,8 +380,8 @@ fn strangers_get_a_typed_refusal_and_one_line_in_the_log() {
 
 #[test]
 fn keys_and_values_of_different_length_cost_the_connection() {
-    let served = Served::start(config(1, false));
-    let mut stream = served.raw();
+    let served = serve(config(1, false));
+    let mut stream = raw(&served);
     say(&mut stream, 0, hello(0, 1));
     assert!(matches!(hear(&mut stream), Reply::Welcome(_)));
     let rows = Rows { ids: vec![1, 2], height: 9, value: Tensor::full([1, 1], 1f32) };
@@ -425,7 +395,7 @@ fn keys_and_values_of_different_length_cost_the_connection() {
 
 #[test]
 fn unknown_tables_and_numbers_that_are_none_are_refused_to_their_sender() {
-    let served = Served::start(ServerConfig { check_finite: true, ..config(2, false) });
+    let served = serve(ServerConfig { check_finite: true, ..config(2, false) });
     let (good, bad) = (client(&served.endpoint, 0), client(&served.endpoint, 1));
     let nope = VarId(vars(0).len() as u32);
     let look_up = |table| LookUp::new(0, table, vec![1]);
@@ -450,7 +420,7 @@ fn unknown_tables_and_numbers_that_are_none_are_refused_to_their_sender() {
 /// A thread that waits for one server hears what another server knows.
 #[test]
 fn a_loss_that_one_server_saw_ends_waiting_for_others() {
-    let servers = [Served::start(config(2, true)), Served::start(config(2, true))];
+    let servers = [serve(config(2, true)), serve(config(2, true))];
     let lost = LostTrainer::default();
     let patience = Patience { answer_ms: 60_000, ..Patience::default() };
     let waiting = servers.each_ref().map(|served| {

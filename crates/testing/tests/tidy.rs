@@ -26,10 +26,17 @@ const EDGES: &[(&str, &[&str])] = &[
     ("export", &["tensor", "program", "train", "count"]),
     ("predict", &["tensor", "program", "train", "count", "watch"]),
     ("ctr", &["tensor", "program", "data", "train", "fleet", "count"]),
-    ("python", &["tensor", "program", "data", "ps", "train", "fleet", "predict", "ctr", "export"]),
+    ("cli", &["program", "data", "ps", "fleet", "predict", "ctr", "export"]),
+    (
+        "python",
+        &["tensor", "program", "data", "ps", "train", "fleet", "predict", "ctr", "export", "cli"],
+    ),
     (
         "testing",
-        &["tensor", "program", "data", "ps", "train", "fleet", "predict", "ctr", "count", "watch"],
+        &[
+            "tensor", "program", "data", "ps", "train", "fleet", "predict", "ctr", "count",
+            "watch", "cli",
+        ],
     ),
 ];
 

@@ -2,12 +2,12 @@
 
 import sys
 
-from .._cli import start
+from .._cli import main
 
 
 def launch(argv=None):
     """Starts the processes, waits for them, and ends with their exit code."""
-    sys.exit(start("launch_ps", sys.argv[1:] if argv is None else argv))
+    sys.exit(main(["launch_ps", *(sys.argv[1:] if argv is None else argv)]))
 
 
 if __name__ == "__main__":

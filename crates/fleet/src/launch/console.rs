@@ -45,7 +45,7 @@ impl Console {
     }
 
     /// Writes a line. That nobody listens any more does not end a job.
-    pub(super) fn say(&mut self, line: &str) {
+    pub fn say(&mut self, line: &str) {
         if self.is_stderr && tell::format() == LogFormat::Json {
             tracing::info!(target: "paddlewheel::launcher", "{line}");
             return;

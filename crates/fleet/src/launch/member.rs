@@ -18,6 +18,7 @@ use super::restarts::{Death, Next, Reason, Restarts, WINDOW};
 use super::watching;
 use crate::env::RESTARTS;
 use crate::error::{Error, Result};
+use crate::interpreter::python_path;
 use crate::lines;
 use crate::pipes;
 use crate::role::RoleKind;
@@ -347,12 +348,7 @@ fn set_variables(command: &mut Command, process: &Process, host: &Host) {
     command.envs(pipes::hash_seed(&crate::env::process));
     command.envs(process.variables.iter().map(|(name, value)| (name, value)));
     let Some(alias) = &host.alias else { return };
-    let mut path = alias.clone().into_os_string();
-    if let Some(inherited) = std::env::var_os("PYTHONPATH").filter(|path| !path.is_empty()) {
-        path.push(":");
-        path.push(inherited);
-    }
-    command.env("PYTHONPATH", path);
+    command.env("PYTHONPATH", python_path(alias));
 }
 
 /// The last lines of a file behind its first bytes; none of one that cannot be read.

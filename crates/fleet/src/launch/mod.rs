@@ -23,6 +23,7 @@ mod supervisor;
 mod watching;
 
 pub use console::Console;
+pub use on::{EngineOptions, Target, launch_on, launch_on_ray};
 pub use plan::Host;
 
 use tell::LogFormat;
@@ -32,39 +33,13 @@ use crate::error::{Error, Result};
 use crate::flags::Flags;
 use crate::logging::{self, LogChoice};
 use logs::{LogRequest, Logs};
-use options::PsOptions;
+use options::{CollectiveOptions, PsOptions, ScaleOptions, WatchedProcesses};
 use plan::Job;
 use watching::JobWatch;
 
-/// Exit code of a command line that makes no sense.
-const USAGE: i32 = 2;
-
-/// Runs a job with parameter servers; returns the exit code. Everything worth knowing has been said
-/// on the console.
-pub fn launch_ps(arguments: &[String], host: &Host, console: &mut Console) -> i32 {
-    if let Some(code) = launch_on(arguments, host, console) {
-        return code;
-    }
-    let run = |console: &mut Console| match options::ps(arguments)? {
-        None => help(options::PS_USAGE, console),
-        Some(options) => run_ps(options, host, console),
-    };
-    finish(run(console), options::PS_USAGE, console)
-}
-
-/// Runs a job on an engine, if the command line names one; returns the exit code.
-fn launch_on(arguments: &[String], host: &Host, console: &mut Console) -> Option<i32> {
-    let run = |command: &on::OnCommand, console: &mut Console| match on::launch(
-        command, host, console,
-    )? {
-        None => help(on::USAGE, console),
-        Some(code) => Ok(code),
-    };
-    match on::find(arguments) {
-        Ok(None) => None,
-        Ok(Some(command)) => Some(finish(run(&command, console), on::USAGE, console)),
-        Err(error) => Some(finish(Err(error), on::USAGE, console)),
-    }
+/// Runs a job with parameter servers; returns the exit code.
+pub fn launch_ps(options: PsOptions, host: &Host, console: &mut Console) -> Result<i32> {
+    run_ps(options, host, console)
 }
 
 /// Runs a job with servers to its end. The number of servers may change meanwhile.
@@ -110,50 +85,34 @@ fn run_ps(mut options: PsOptions, host: &Host, console: &mut Console) -> Result<
     Ok(ended.code)
 }
 
-/// Gives a running job another number of servers; returns the exit code.
-pub fn scale(arguments: &[String], _host: &Host, console: &mut Console) -> i32 {
-    let run = |console: &mut Console| match options::scale(arguments)? {
-        None => help(options::SCALE_USAGE, console),
-        Some(options) => scale::ask(&options, console).map(|()| 0),
-    };
-    finish(run(console), options::SCALE_USAGE, console)
+/// Gives a running job another number of servers, and waits until it has them.
+pub fn scale(options: &ScaleOptions, console: &mut Console) -> Result<()> {
+    scale::ask(options, console)
 }
 
-/// Shows what processes do that others have started; returns the exit code.
-pub fn watch(arguments: &[String], _host: &Host, console: &mut Console) -> i32 {
-    let run = |console: &mut Console| match options::watch(arguments)? {
-        None => help(options::WATCH_USAGE, console),
-        Some(options::WatchedProcesses { addresses, watch, jsonl }) => {
-            watching::watch(&addresses, &watch, jsonl, console)
-        }
-    };
-    finish(run(console), options::WATCH_USAGE, console)
+/// Shows what processes do that others have started, until a signal comes; returns the exit code.
+pub fn watch(processes: &WatchedProcesses, console: &mut Console) -> Result<i32> {
+    watching::watch(processes, console)
 }
 
 /// Runs a job of trainers alone; returns the exit code.
-pub fn launch(arguments: &[String], host: &Host, console: &mut Console) -> i32 {
-    let run = |console: &mut Console| match options::collective(arguments)? {
-        None => help(options::COLLECTIVE_USAGE, console),
-        Some(mut options) => {
-            begin_log(options.log_format)?;
-            let log_format = options.log_format;
-            let logs = options.log_dir.as_deref();
-            let logs = logs.map(|folder| Logs::named(folder, options.node.as_deref()));
-            options.log_dir = logs.as_ref().map(|logs| logs.folder.clone());
-            let safety = options.safety.clone();
-            let watch = options.watch.clone();
-            let mut job = plan::collective(options, &crate::env::process)?;
-            job.shared = secret::prepare(&job, &safety, &crate::env::process)?;
-            tell_form(&mut job, log_format);
-            share_terminal(&mut job);
-            job.lines.extend(logs.as_ref().and_then(|logs| logs.line.clone()));
-            let folder = logs.as_ref().map(|logs| logs.folder.as_path());
-            supervisor::check(&job.script.path)?;
-            let watched = JobWatch::start(&mut job, &watch, folder, console);
-            supervisor::run(&job, watched.as_ref(), host, console).map(|ended| ended.code)
-        }
-    };
-    finish(run(console), options::COLLECTIVE_USAGE, console)
+pub fn launch(mut options: CollectiveOptions, host: &Host, console: &mut Console) -> Result<i32> {
+    begin_log(options.log_format)?;
+    let log_format = options.log_format;
+    let logs = options.log_dir.as_deref();
+    let logs = logs.map(|folder| Logs::named(folder, options.node.as_deref()));
+    options.log_dir = logs.as_ref().map(|logs| logs.folder.clone());
+    let safety = options.safety.clone();
+    let watch = options.watch.clone();
+    let mut job = plan::collective(options, &crate::env::process)?;
+    job.shared = secret::prepare(&job, &safety, &crate::env::process)?;
+    tell_form(&mut job, log_format);
+    share_terminal(&mut job);
+    job.lines.extend(logs.as_ref().and_then(|logs| logs.line.clone()));
+    let folder = logs.as_ref().map(|logs| logs.folder.as_path());
+    supervisor::check(&job.script.path)?;
+    let watched = JobWatch::start(&mut job, &watch, folder, console);
+    supervisor::run(&job, watched.as_ref(), host, console).map(|ended| ended.code)
 }
 
 /// Begins to write the log of this launcher.
@@ -176,25 +135,5 @@ fn share_terminal(job: &mut Job) {
         && job.processes.iter().all(|process| process.log.is_none())
     {
         job.processes.iter_mut().for_each(|process| process.set(PROGRESS[0], "lines"));
-    }
-}
-
-fn help(usage: &str, console: &mut Console) -> Result<i32> {
-    console.say(usage);
-    Ok(0)
-}
-
-fn finish(result: Result<i32>, usage: &str, console: &mut Console) -> i32 {
-    match result {
-        Ok(code) => code,
-        Err(error @ Error::Usage(_)) => {
-            console.say(usage);
-            console.say(&format!("error: {error}"));
-            USAGE
-        }
-        Err(error) => {
-            console.say(&format!("error: {error}"));
-            1
-        }
     }
 }

@@ -21,6 +21,8 @@ pub struct Host {
     pub python: PathBuf,
     /// A folder that goes before all others in `PYTHONPATH`: there, `paddle` is ours.
     pub alias: Option<PathBuf>,
+    /// The command that is `paddlewheel`, where an engine starts processes.
+    pub program: Vec<String>,
 }
 
 /// A process to start.
@@ -89,7 +91,7 @@ pub(crate) fn unset() -> impl Iterator<Item = &'static str> {
 /// The program and arguments that run a script: Python for `.py`, anything else by itself.
 pub(crate) fn command(script: &ScriptCommand, host: &Host) -> (PathBuf, Vec<String>) {
     let path = script.path.to_string_lossy().into_owned();
-    if script.path.extension().is_some_and(|ending| ending == "py") {
+    if script.is_python() {
         let arguments = ["-u".to_string(), path].into_iter();
         return (host.python.clone(), arguments.chain(script.arguments.iter().cloned()).collect());
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use watch::job::{Board, Collector, CollectorSettings, Condition, Told};
 
 use super::console::Console;
-use super::options::WatchOptions;
+use super::options::{WatchOptions, WatchedProcesses};
 use super::plan::{Job, Process};
 use super::ports::{METRICS_START, Ports};
 use crate::env::{LAST_STATE, METRICS_HOST, METRICS_PORT};
@@ -147,19 +147,15 @@ pub(super) fn told(process: &Process) -> Told {
 }
 
 /// Watches processes that others have started, until a signal comes.
-pub(super) fn watch(
-    addresses: &[String],
-    options: &WatchOptions,
-    jsonl: Option<PathBuf>,
-    console: &mut Console,
-) -> Result<i32> {
+pub(super) fn watch(processes: &WatchedProcesses, console: &mut Console) -> Result<i32> {
+    let WatchedProcesses { addresses, watch: options, jsonl } = processes;
     let signals = Signals::watch()?;
     let settings = CollectorSettings {
         title: format!("{} processes", addresses.len()),
         board: Board::new(addresses.iter().map(|address| Told::at(address)).collect()),
         web: Some(options.web.clone().unwrap_or_default()),
         any_port: false,
-        jsonl,
+        jsonl: jsonl.clone(),
         tensorboard: options.tensorboard.clone(),
     };
     let collector = open(settings, console);

@@ -45,7 +45,7 @@ pub(super) fn render(options: &RenderOptions) -> String {
 
 /// One job of the set: `replicas` jobs of `n` pods.
 fn replicated(options: &RenderOptions, name: &str, n: usize, spec: &str) -> String {
-    let (grace, restarts) = (options.grace_secs, options.max_restarts * n);
+    let (grace, restarts) = (options.grace_secs(), options.max_restarts * n);
     format!(
         "name: {name}\nreplicas: 1\ntemplate:\n  spec:\n    completionMode: Indexed\n    \
          completions: {n}\n    parallelism: {n}\n    backoffLimit: {restarts}\n    template:\n      \

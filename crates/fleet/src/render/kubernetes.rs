@@ -12,7 +12,7 @@ pub(super) fn render(options: &RenderOptions) -> String {
 
 /// Pods have names before they are ready: servers and trainers look for each other while they start.
 fn service(options: &RenderOptions) -> String {
-    let (name, port) = (&options.name, options.port);
+    let (name, port) = (&options.name, options.port());
     format!(
         "apiVersion: v1\nkind: Service\nmetadata:\n  name: {name}\n  labels: {{app: {name}}}\nspec:\n  \
          clusterIP: None\n  publishNotReadyAddresses: true\n  selector: {{app: {name}}}\n  ports:\n  \
@@ -21,7 +21,7 @@ fn service(options: &RenderOptions) -> String {
 }
 
 fn stateful_set(options: &RenderOptions, servers: &str) -> String {
-    let (name, n, grace) = (&options.name, options.n_servers, options.grace_secs);
+    let (name, n, grace) = (&options.name, options.n_servers, options.grace_secs());
     let env = server_variables(options, servers);
     let containers = container(options, "server", &env, &probes(options));
     format!(
@@ -37,7 +37,7 @@ fn stateful_set(options: &RenderOptions, servers: &str) -> String {
 }
 
 fn job(options: &RenderOptions, servers: &str) -> String {
-    let (name, n, grace) = (&options.name, options.n_trainers, options.grace_secs);
+    let (name, n, grace) = (&options.name, options.n_trainers, options.grace_secs());
     let env = variables(options, "TRAINER", servers);
     let containers = container(options, "trainer", &env, "");
     let restarts = options.max_restarts;

@@ -8,21 +8,17 @@ mod options;
 mod slurm;
 mod yaml;
 
-pub(crate) use options::{Engine, OPTIONS, RenderOptions, made};
+pub use options::{Engine, RenderOptions};
 
 use crate::error::Result;
 
-pub use options::USAGE;
-
-/// What the command line asks for; the usage if it asks for help.
-pub fn render(arguments: &[String]) -> Result<String> {
-    let Some((engine, options)) = options::read(arguments)? else {
-        return Ok(format!("{USAGE}\n"));
-    };
+/// What to submit to an engine.
+pub fn render(engine: Engine, options: &RenderOptions) -> Result<String> {
+    options.check(engine)?;
     Ok(match engine {
-        options::Engine::Kubernetes => kubernetes::render(&options),
-        options::Engine::JobSet => jobset::render(&options),
-        options::Engine::Slurm => slurm::render(&options),
+        Engine::Kubernetes => kubernetes::render(options),
+        Engine::JobSet => jobset::render(options),
+        Engine::Slurm => slurm::render(options),
     })
 }
 
@@ -38,7 +34,7 @@ pub(crate) fn kubernetes_objects(options: &RenderOptions) -> String {
 
 /// The end points of servers that have names, in order.
 fn servers(options: &RenderOptions, name: impl Fn(usize) -> String) -> String {
-    let all = (0..options.n_servers).map(|at| format!("{}:{}", name(at), options.port));
+    let all = (0..options.n_servers).map(|at| format!("{}:{}", name(at), options.port()));
     all.collect::<Vec<_>>().join(",")
 }
 

@@ -1,175 +1,151 @@
-//! The command line of `render`.
+//! A job to be printed.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
-
-use tensor::DidYouMean;
 
 use crate::env;
 use crate::error::{Result, Usage};
-use crate::given::{ABOVE_ZERO, FROM_ZERO, Given, ScriptCommand};
-
-/// What `render --help` says.
-pub const USAGE: &str = "\
-usage: render k8s|jobset|slurm [options] script [arguments]
-  --image IMAGE      k8s, jobset: the container image with paddlewheel and the script
-  --name NAME        of the job (the script's)
-  --server_num N     servers (2)
-  --worker_num N     trainers (2)
-  --port P           port of the servers (6174; slurm: one made of the number of the job)
-  --cpus N           processors of each process (1)
-  --memory SIZE      memory of each process (2Gi)
-  --storage SIZE     k8s, jobset: disk for the snapshots of a server (10Gi)
-  --storage_class C  k8s, jobset: the class of that disk (that of the cluster)
-  --snapshot_secs S  how often snapshots are written (10)
-  --max_restarts N   how often a process (slurm: the job) is started again (5)
-  --grace_secs S     how long processes may take to end after SIGTERM (60)
-  --time TIME        slurm: the limit of the job (1-00:00:00)
-  --partition NAME   slurm: where it runs (that of the cluster)
-k8s prints a StatefulSet for servers, an indexed Job for trainers and a headless Service; jobset a JobSet; slurm a
-batch script. Submit it with `kubectl apply -f FILE` or `sbatch FILE`.";
+use crate::script::ScriptCommand;
 
 /// What is to be printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Engine {
+pub enum Engine {
+    /// A StatefulSet for servers, an indexed Job for trainers and a headless Service.
     Kubernetes,
+    /// A JobSet.
     JobSet,
+    /// A batch script.
     Slurm,
 }
 
-/// Its options; each has a value.
-pub(crate) const OPTIONS: &[&str] = &[
-    "--image",
-    "--name",
-    "--server_num",
-    "--worker_num",
-    "--port",
-    "--cpus",
-    "--memory",
-    "--storage",
-    "--storage_class",
-    "--snapshot_secs",
-    "--max_restarts",
-    "--grace_secs",
-    "--time",
-    "--partition",
-];
-
-const ENGINES: &[(&str, Engine)] =
-    &[("k8s", Engine::Kubernetes), ("jobset", Engine::JobSet), ("slurm", Engine::Slurm)];
-
 /// What the job should be.
-#[derive(Clone, Debug)]
-pub(crate) struct RenderOptions {
-    pub(crate) image: String,
-    pub(crate) name: String,
-    pub(crate) n_servers: usize,
-    pub(crate) n_trainers: usize,
-    pub(crate) port: u16,
-    /// Whether the port was asked for.
-    pub(crate) is_port_given: bool,
-    pub(crate) cpus: usize,
-    pub(crate) memory: String,
-    pub(crate) storage: String,
-    pub(crate) storage_class: Option<String>,
-    pub(crate) snapshot_secs: f64,
-    pub(crate) max_restarts: usize,
-    pub(crate) grace_secs: u64,
-    pub(crate) time: String,
-    pub(crate) partition: Option<String>,
+#[derive(Clone, Debug, PartialEq)]
+pub struct RenderOptions {
+    /// The container image with paddlewheel and the script; Slurm needs none.
+    pub image: Option<String>,
+    /// The name of the job.
+    pub name: String,
+    /// Servers.
+    pub n_servers: usize,
+    /// Trainers.
+    pub n_trainers: usize,
+    /// Port of the servers; none: the usual one, on Slurm one made of the number of the job.
+    pub port: Option<u16>,
+    /// Processors of each process.
+    pub cpus: usize,
+    /// Memory of each process.
+    pub memory: String,
+    /// Disk for the snapshots of a server.
+    pub storage: String,
+    /// The class of that disk; that of the cluster without one.
+    pub storage_class: Option<String>,
+    /// How often snapshots are written.
+    pub snapshot_every: Duration,
+    /// How often a process is started again; on Slurm, the job.
+    pub max_restarts: usize,
+    /// How long processes may take to end after SIGTERM.
+    pub grace: Duration,
+    /// The limit of the job on Slurm.
+    pub time: String,
+    /// Where it runs on Slurm; where the cluster says without one.
+    pub partition: Option<String>,
+    /// What to start.
+    pub script: ScriptCommand,
     /// Where snapshots go, if not to the usual place.
-    pub(crate) snapshot_dir: Option<PathBuf>,
+    pub snapshot_dir: Option<PathBuf>,
     /// The command that runs scripts.
-    pub(crate) program: Vec<String>,
-    pub(crate) script: ScriptCommand,
+    pub program: Vec<String>,
 }
 
-/// Reads the command line; None when it asks for help.
-pub(super) fn read(arguments: &[String]) -> Result<Option<(Engine, RenderOptions)>> {
-    let Some(word) = arguments.first().filter(|word| *word != "-h" && *word != "--help") else {
-        return if arguments.is_empty() { Err(Usage::NoEngine.into()) } else { Ok(None) };
-    };
-    let Some((_, engine)) = ENGINES.iter().find(|(name, _)| name == word) else {
-        let near = DidYouMean::among(word, ENGINES.iter().map(|(name, _)| *name));
-        return Err(Usage::UnknownEngine { engine: word.clone(), near }.into());
-    };
-    let Some(given) = Given::read(&arguments[1..], OPTIONS, &[])? else { return Ok(None) };
-    Ok(Some((*engine, made(*engine, given)?)))
-}
-
-pub(crate) fn made(engine: Engine, given: Given) -> Result<RenderOptions> {
-    let count = |name, usual, what| -> Result<usize> {
-        match given.number(name)?.unwrap_or(usual) {
-            0 => Err(Usage::Nobody(what).into()),
-            n => Ok(n),
+impl RenderOptions {
+    /// What is usual, for this script.
+    pub fn new(script: ScriptCommand) -> Self {
+        let stem = script.path.file_stem().map(|stem| stem.to_string_lossy().to_lowercase());
+        Self {
+            image: None,
+            name: stem.unwrap_or_default().replace(['_', '.', ' '], "-"),
+            n_servers: 2,
+            n_trainers: 2,
+            port: None,
+            cpus: 1,
+            memory: "2Gi".to_string(),
+            storage: "10Gi".to_string(),
+            storage_class: None,
+            snapshot_every: Duration::from_secs(10),
+            max_restarts: 5,
+            grace: Duration::from_secs(60),
+            time: "1-00:00:00".to_string(),
+            partition: None,
+            script,
+            snapshot_dir: None,
+            program: vec!["paddlewheel".to_string()],
         }
-    };
-    let image = given.value("--image").map(str::to_string);
-    let seconds = |name, rule, usual| -> Result<Duration> {
-        Ok(given.seconds(name, rule)?.unwrap_or(Duration::from_secs(usual)))
-    };
-    Ok(RenderOptions {
-        image: match (engine, image) {
-            (_, Some(image)) => image,
-            (Engine::Slurm, None) => String::new(),
-            (_, None) => return Err(Usage::NoImage.into()),
-        },
-        name: name(&given)?,
-        n_servers: count("--server_num", 2, "server")?,
-        n_trainers: count("--worker_num", 2, "trainer")?,
-        port: given.port("--port")?.unwrap_or(env::PORT),
-        is_port_given: given.port("--port")?.is_some(),
-        cpus: count("--cpus", 1, "processor")?,
-        memory: size(&given, "--memory", "2Gi")?,
-        storage: size(&given, "--storage", "10Gi")?,
-        storage_class: given.value("--storage_class").map(str::to_string),
-        snapshot_secs: seconds("--snapshot_secs", ABOVE_ZERO, 10)?.as_secs_f64(),
-        max_restarts: given.number("--max_restarts")?.unwrap_or(5),
-        grace_secs: seconds("--grace_secs", FROM_ZERO, 60)?.as_secs(),
-        time: word(&given, "--time")?.unwrap_or("1-00:00:00".to_string()),
-        partition: word(&given, "--partition")?,
-        snapshot_dir: None,
-        program: vec!["paddlewheel".to_string()],
-        script: given.script,
-    })
+    }
+
+    /// The port of servers, where they have one.
+    pub(crate) fn port(&self) -> u16 {
+        self.port.unwrap_or(env::PORT)
+    }
+
+    pub(crate) fn snapshot_secs(&self) -> f64 {
+        self.snapshot_every.as_secs_f64()
+    }
+
+    /// Engines count whole seconds.
+    pub(crate) fn grace_secs(&self) -> u64 {
+        self.grace.as_secs()
+    }
+
+    /// Refuses what the engine would not take.
+    pub(crate) fn check(&self, engine: Engine) -> Result<()> {
+        let counts =
+            [(self.n_servers, "server"), (self.n_trainers, "trainer"), (self.cpus, "processor")];
+        if let Some((_, what)) = counts.into_iter().find(|(n, _)| *n == 0) {
+            return Err(Usage::Nobody(what).into());
+        }
+        if engine != Engine::Slurm && self.image.is_none() {
+            return Err(Usage::NoImage.into());
+        }
+        check_name(&self.name)?;
+        check_size("--memory", &self.memory)?;
+        check_size("--storage", &self.storage)?;
+        check_word("--time", &self.time)?;
+        check_word("--partition", self.partition.as_deref().unwrap_or_default())
+    }
 }
 
 /// A name that every engine takes: one label of a host name, with room for what is added to it.
-fn name(given: &Given) -> Result<String> {
-    let stem = |path: &Path| path.file_stem().map(|stem| stem.to_string_lossy().to_lowercase());
-    let usual = stem(&given.script.path).unwrap_or_default().replace(['_', '.', ' '], "-");
-    let name = given.value("--name").map_or(usual, str::to_string);
+fn check_name(name: &str) -> Result<()> {
     let is_label = name.starts_with(|c: char| c.is_ascii_lowercase())
         && name.ends_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit())
         && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
         && name.len() <= 40;
-    let expected = "small letters, digits and hyphens, at most 40, a letter first";
-    match is_label {
-        true => Ok(name),
-        false => Err(Usage::BadValue { option: "--name", value: name, expected }.into()),
-    }
+    refuse(
+        "--name",
+        name,
+        is_label,
+        "small letters, digits and hyphens, at most 40, a letter first",
+    )
 }
 
 /// An amount of bytes, as Kubernetes writes it.
-fn size(given: &Given, option: &'static str, usual: &str) -> Result<String> {
-    let text = given.value(option).unwrap_or(usual).to_string();
+fn check_size(option: &'static str, text: &str) -> Result<()> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = &text[digits.len()..];
     let is_number = digits.parse::<u64>().is_ok_and(|number| number > 0);
-    if is_number && ["", "k", "M", "G", "T", "Ki", "Mi", "Gi", "Ti"].contains(&unit) {
-        return Ok(text);
-    }
-    let expected = "a number of bytes, such as 500Mi or 2Gi";
-    Err(Usage::BadValue { option, value: text, expected }.into())
+    let is_size = is_number && ["", "k", "M", "G", "T", "Ki", "Mi", "Gi", "Ti"].contains(&unit);
+    refuse(option, text, is_size, "a number of bytes, such as 500Mi or 2Gi")
 }
 
 /// A value that goes into a line of `#SBATCH`.
-fn word(given: &Given, option: &'static str) -> Result<Option<String>> {
-    let Some(text) = given.value(option) else { return Ok(None) };
+fn check_word(option: &'static str, text: &str) -> Result<()> {
     let is_word = text.chars().all(|c| c.is_ascii_alphanumeric() || "-_:,.".contains(c));
-    let expected = "letters, digits, and - _ : , .";
-    match is_word {
-        true => Ok(Some(text.to_string())),
-        false => Err(Usage::BadValue { option, value: text.to_string(), expected }.into()),
+    refuse(option, text, is_word, "letters, digits, and - _ : , .")
+}
+
+fn refuse(option: &'static str, value: &str, is_good: bool, expected: &'static str) -> Result<()> {
+    match is_good {
+        true => Ok(()),
+        false => Err(Usage::BadValue { option, value: value.to_string(), expected }.into()),
     }
 }

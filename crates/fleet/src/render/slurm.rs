@@ -3,18 +3,20 @@
 use super::options::RenderOptions;
 
 pub(super) fn render(options: &RenderOptions) -> String {
-    let RenderOptions { name, n_servers, n_trainers, cpus, time, grace_secs, .. } = options;
+    let RenderOptions { name, n_servers, n_trainers, cpus, time, .. } = options;
+    let grace_secs = options.grace_secs();
     let n = n_servers + n_trainers;
     let partition = options.partition.as_deref();
     let partition = partition.map_or(String::new(), |name| format!("#SBATCH --partition={name}\n"));
-    let port = match options.is_port_given {
-        true => options.port.to_string(),
+    let port = match options.port {
+        Some(port) => port.to_string(),
         // Two jobs of a machine should not share ports.
-        false => "$((20000 + SLURM_JOB_ID % 500 * 20))".to_string(),
+        None => "$((20000 + SLURM_JOB_ID % 500 * 20))".to_string(),
     };
     let words = [options.script.path.to_string_lossy().into_owned()];
     let words: Vec<_> = words.iter().chain(&options.script.arguments).map(|w| quoted(w)).collect();
-    let (secs, restarts, command) = (options.snapshot_secs, options.max_restarts, words.join(" "));
+    let (secs, restarts, command) =
+        (options.snapshot_secs(), options.max_restarts, words.join(" "));
     let folder = match &options.snapshot_dir {
         Some(folder) => quoted(&folder.to_string_lossy()),
         None => format!("\"$SLURM_SUBMIT_DIR/{name}-snapshots\""),

@@ -1,14 +1,20 @@
 //! What is printed has what a cluster needs; python/tests/test_render.py compares it with schemas.
 
+use std::time::Duration;
+
 use super::*;
 use crate::error::{Error, Usage};
+use crate::script::ScriptCommand;
 
-fn words(text: &str) -> Vec<String> {
-    text.split_whitespace().map(str::to_string).collect()
+/// A job that runs these words.
+fn job(line: &str) -> RenderOptions {
+    let mut words = line.split_whitespace().map(str::to_string);
+    let path = words.next().unwrap_or_default().into();
+    RenderOptions::new(ScriptCommand { path, arguments: words.collect() })
 }
 
-fn printed(line: &str) -> String {
-    render(&words(line)).unwrap()
+fn in_image(line: &str, image: &str) -> RenderOptions {
+    RenderOptions { image: Some(image.to_string()), ..job(line) }
 }
 
 #[track_caller]
@@ -20,8 +26,9 @@ fn has(text: &str, lines: &[&str]) {
 
 #[test]
 fn a_job_of_kubernetes() {
-    let line = "k8s --image registry/ctr:1 --server_num 2 --worker_num 3 --grace_secs 45 train_ctr.py --is_cloud=1";
-    let text = printed(line);
+    let asked = in_image("train_ctr.py --is_cloud=1", "registry/ctr:1");
+    let asked = RenderOptions { n_trainers: 3, grace: Duration::from_secs(45), ..asked };
+    let text = render(Engine::Kubernetes, &asked).unwrap();
     assert_eq!(text.matches("apiVersion: ").count(), 3);
     has(
         &text,
@@ -45,7 +52,10 @@ fn a_job_of_kubernetes() {
 
 #[test]
 fn a_jobset() {
-    let text = printed("jobset --image i --name ctr --storage_class fast x.py");
+    let class = Some("fast".to_string());
+    let asked = in_image("x.py", "i");
+    let asked = RenderOptions { name: "ctr".to_string(), storage_class: class, ..asked };
+    let text = render(Engine::JobSet, &asked).unwrap();
     has(
         &text,
         &[
@@ -61,8 +71,10 @@ fn a_jobset() {
 
 #[test]
 fn a_script_of_slurm() {
-    let text =
-        printed("slurm --worker_num 6 --cpus 2 --memory 4Gi --partition gpu-1 train.py --name a'b");
+    let (memory, partition) = ("4Gi".to_string(), Some("gpu-1".to_string()));
+    let asked = job("train.py --name a'b");
+    let asked = RenderOptions { n_trainers: 6, cpus: 2, memory, partition, ..asked };
+    let text = render(Engine::Slurm, &asked).unwrap();
     has(
         &text,
         &[
@@ -78,32 +90,28 @@ fn a_script_of_slurm() {
 
 #[test]
 fn words_of_a_script_stay_what_they_are() {
-    let mut line = words("k8s --image i x.py");
-    line.push("say \"hi\"\n\\".to_string());
-    let text = render(&line).unwrap();
+    let mut asked = in_image("x.py", "i");
+    asked.script.arguments.push("say \"hi\"\n\\".to_string());
+    let text = render(Engine::Kubernetes, &asked).unwrap();
     assert!(text.contains(r#""x.py", "say \"hi\"\n\\"]"#), "{text}");
 }
 
 #[test]
-fn command_lines_that_make_no_sense() {
-    let refused = |line: &str| match render(&words(line)) {
+fn jobs_that_make_no_sense() {
+    let refused = |engine, asked: &RenderOptions| match render(engine, asked) {
         Err(Error::Usage(usage)) => usage,
-        other => panic!("{line}: {other:?}"),
+        other => panic!("{asked:?}: {other:?}"),
     };
-    assert_eq!(refused(""), Usage::NoEngine);
-    assert!(matches!(refused("k9s x.py"), Usage::UnknownEngine { .. }));
-    assert_eq!(refused("k8s x.py"), Usage::NoImage);
-    assert_eq!(refused("slurm"), Usage::NoScript);
-    assert_eq!(refused("slurm --server_num 0 x.py"), Usage::Nobody("server"));
-    for line in [
-        "slurm --name Big x.py",
-        "slurm --memory lots x.py",
-        "slurm --memory 0 x.py",
-        "slurm --time 1;rm x.py",
-        "slurm 9.py",
+    assert_eq!(refused(Engine::Kubernetes, &job("x.py")), Usage::NoImage);
+    let nobody = RenderOptions { n_servers: 0, ..job("x.py") };
+    assert_eq!(refused(Engine::Slurm, &nobody), Usage::Nobody("server"));
+    for bad in [
+        RenderOptions { name: "Big".to_string(), ..job("x.py") },
+        RenderOptions { memory: "lots".to_string(), ..job("x.py") },
+        RenderOptions { memory: "0".to_string(), ..job("x.py") },
+        RenderOptions { time: "1;rm".to_string(), ..job("x.py") },
+        job("9.py"),
     ] {
-        assert!(matches!(refused(line), Usage::BadValue { .. }), "{line}");
+        assert!(matches!(refused(Engine::Slurm, &bad), Usage::BadValue { .. }), "{bad:?}");
     }
-    assert!(printed("--help").starts_with("usage: render"));
-    assert!(printed("k8s --help").starts_with("usage: render"));
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::options::RenderOptions;
-use crate::given::ScriptCommand;
+use crate::script::ScriptCommand;
 
 /// Text between quotation marks.
 pub(super) fn quoted(text: &str) -> String {
@@ -61,7 +61,8 @@ pub(super) fn variables(options: &RenderOptions, role: &str, servers: &str) -> S
 
 /// The container of a process, without its mark in a list.
 pub(super) fn container(options: &RenderOptions, name: &str, env: &str, more: &str) -> String {
-    let (image, command) = (quoted(&options.image), command(&options.script));
+    let (image, command) =
+        (quoted(options.image.as_deref().unwrap_or_default()), command(&options.script));
     let (cpus, memory) = (options.cpus, &options.memory);
     format!(
         "- name: {name}\n  image: {image}\n  command: {command}\n  env:\n{}  resources:\n    \
@@ -81,7 +82,7 @@ pub(super) fn secret_line(options: &RenderOptions) -> String {
 
 /// What is asked of a server: that it listens. It may fill large tables first.
 pub(super) fn probes(options: &RenderOptions) -> String {
-    let port = options.port;
+    let port = options.port();
     format!(
         "ports:\n- {{name: server, containerPort: {port}}}\n\
          startupProbe: {{tcpSocket: {{port: {port}}}, periodSeconds: 5, failureThreshold: 360}}\n\
@@ -94,9 +95,9 @@ pub(super) fn probes(options: &RenderOptions) -> String {
 /// The variables of a server that keeps snapshots.
 pub(super) fn server_variables(options: &RenderOptions, servers: &str) -> String {
     variables(options, "PSERVER", servers)
-        + &variable("PADDLE_PORT", &options.port.to_string())
+        + &variable("PADDLE_PORT", &options.port().to_string())
         + &variable("FLAGS_snapshot_dir", "/snapshots")
-        + &variable("FLAGS_snapshot_secs", &options.snapshot_secs.to_string())
+        + &variable("FLAGS_snapshot_secs", &options.snapshot_secs().to_string())
         + "- {name: POD_NAME, valueFrom: {fieldRef: {fieldPath: metadata.name}}}\n"
 }
 

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Instant;
 
-use ::ctr::{Architecture, Ctr, CtrModel, FeatureKind, FitCommand, Loss, Trained, Training};
+use ::ctr::{Architecture, Ctr, CtrModel, FeatureKind, Loss, Trained, Training};
 use fleet::ready::Watch;
 use fleet::{Fleet, env, flags, role};
 use numpy::PyArray1;
@@ -27,8 +27,7 @@ use frame::frame_from_py;
 /// Adds what the package shows at its top.
 pub(crate) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<PyCtr>()?;
-    m.add_function(wrap_pyfunction!(hash_id, m)?)?;
-    m.add_function(wrap_pyfunction!(fit_command, m)?)
+    m.add_function(wrap_pyfunction!(hash_id, m)?)
 }
 
 /// The id below n of a text, as the readers make it; of a slot, if one is named.
@@ -37,14 +36,6 @@ pub(crate) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
 fn hash_id(text: &str, n: Whole, slot: Option<&str>) -> PyResult<i64> {
     let n: u64 = n.positive("n")?;
     Ok(data::hash_id(text, slot, n))
-}
-
-/// Is `paddlewheel fit`.
-#[pyfunction]
-fn fit_command(py: Python<'_>, arguments: Vec<String>) -> PyResult<()> {
-    let command = FitCommand::from_arguments(&arguments).map_err(from_ctr)?;
-    let fleet = job()?;
-    watched(py, true, |watch| command.run(fleet, watch))
 }
 
 /// The job of this process, if a launcher started it as a part of one.

@@ -1,7 +1,6 @@
 //! Roles, strategies, flags and launchers for Python.
 
 mod flags;
-mod launch;
 mod lifecycle;
 mod role;
 mod strategy;
@@ -15,7 +14,6 @@ pub(crate) fn add(parent: &Bound<'_, PyModule>) -> PyResult<()> {
     role::add(&m)?;
     strategy::add(&m)?;
     flags::add(&m)?;
-    launch::add(&m)?;
     m.add_class::<PyFleet>()?;
     parent.add_submodule(&m)
 }

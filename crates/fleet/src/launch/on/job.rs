@@ -3,13 +3,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{OnCommand, Target};
+use super::{EngineOptions, Target};
 use crate::error::{Error, Result};
-use crate::given::Given;
 use crate::launch::logs::{LogRequest, Logs};
 use crate::launch::plan::Host;
 use crate::launch::snapshots::{FolderRequest, Identity, Snapshots, folder_of};
-use crate::render::{self, RenderOptions};
+use crate::render::{Engine, RenderOptions};
 use crate::role::RoleKind;
 use crate::signals::Signals;
 
@@ -27,23 +26,15 @@ pub(super) struct EngineJob {
 }
 
 impl EngineJob {
-    /// Reads the command line and takes the folders; nothing if it asks for help.
-    pub(super) fn read(command: &OnCommand, host: &Host) -> Result<Option<Self>> {
-        let own = ["--log_dir", "--snapshot_dir", "--hosts", "--mpirun"];
-        let names = [render::OPTIONS, &own[..]].concat();
-        let Some(given) = Given::read(&command.rest, &names, &[])? else { return Ok(None) };
-        let path = |name, usual: &str| PathBuf::from(given.value(name).unwrap_or(usual));
-        let (log_dir, mpirun) = (path("--log_dir", "logs"), path("--mpirun", "mpirun"));
-        let own_logs = given.value("--log_dir").is_none();
-        let hosts = given.items("--hosts");
-        let folder = given.value("--snapshot_dir").map(PathBuf::from);
-        let engine = match command.target {
-            Target::Kubernetes => render::Engine::Kubernetes,
-            Target::Slurm | Target::Mpi | Target::Ray => render::Engine::Slurm,
-        };
-        let mut options = render::made(engine, given)?;
-        check_script(&options.script.path, command.target)?;
-        let has_disk = command.target != Target::Kubernetes;
+    /// Takes the folders of a job.
+    pub(super) fn take(asked: EngineOptions, host: &Host) -> Result<Self> {
+        let EngineOptions { target, job: mut options, log_dir, own_logs, .. } = asked;
+        options.check(match target {
+            Target::Kubernetes => Engine::Kubernetes,
+            Target::Slurm | Target::Mpi => Engine::Slurm,
+        })?;
+        check_script(&options.script.path, target)?;
+        let (has_disk, folder) = (target != Target::Kubernetes, asked.snapshot_dir);
         let usual = || PathBuf::from(format!("{}-snapshots", options.name));
         let folder = has_disk.then(|| folder.unwrap_or_else(usual));
         let logs = Logs::take(&LogRequest {
@@ -61,14 +52,13 @@ impl EngineJob {
             logs.note(&taken.folder);
             options.snapshot_dir = Some(taken.folder.clone());
             // The environment of this command may not be that of the processes.
-            options.program =
-                vec![host.python.to_string_lossy().into_owned(), "-m".into(), "paddlewheel".into()];
+            options.program = host.program.clone();
             is_new = !taken.is_begun;
             snapshots = Some(taken);
         }
         logs.lead_to(std::iter::empty());
-        let signals = Signals::watch()?;
-        Ok(Some(Self { options, hosts, mpirun, signals, logs, snapshots, is_new }))
+        let (hosts, mpirun, signals) = (asked.hosts, asked.mpirun, Signals::watch()?);
+        Ok(Self { options, hosts, mpirun, signals, logs, snapshots, is_new })
     }
 
     /// What is said before anything is submitted.

@@ -5,12 +5,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::job::EngineJob;
-use super::tool;
 use crate::error::{Error, Result};
 use crate::launch::console::Console;
 use crate::launch::group::ProcessGroup;
 use crate::render;
 use crate::signals::name_of;
+use crate::tool;
 
 /// How often the cluster is asked.
 const ASK_EVERY: Duration = Duration::from_secs(2);

@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 
 use super::job::EngineJob;
 use super::tail::Tail;
-use super::tool;
 use crate::env::{self, INSECURE, SECRET, SECRET_FILE, TLS, TLS_CA, TLS_CERT, TLS_KEY, TLS_NAME};
 use crate::error::{Error, Result};
 use crate::launch::console::Console;
 use crate::launch::group::ProcessGroup;
 use crate::launch::ports::{Ports, START};
 use crate::signals::name_of;
+use crate::tool;
 
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
@@ -105,7 +105,7 @@ fn variables(job: &EngineJob, ports: &mut Ports) -> Result<Vec<(&'static str, St
     let options = &job.options;
     let mut variables = vec![
         ("PADDLE_PSERVERS_NUM", options.n_servers.to_string()),
-        ("FLAGS_snapshot_secs", options.snapshot_secs.to_string()),
+        ("FLAGS_snapshot_secs", options.snapshot_secs().to_string()),
         ("PYTHONUNBUFFERED", "1".to_string()),
     ];
     if let Some(folder) = job.snapshot_dir() {
@@ -114,11 +114,11 @@ fn variables(job: &EngineJob, ports: &mut Ports) -> Result<Vec<(&'static str, St
     variables.extend(secret(&env::process)?);
     match job.hosts.first() {
         // Ranks of several machines do not know where the others are: they meet.
-        Some(first) => variables.push(("PADDLE_MASTER", format!("{first}:{}", options.port))),
+        Some(first) => variables.push(("PADDLE_MASTER", format!("{first}:{}", options.port()))),
         None => {
-            let port = match options.is_port_given {
-                true => options.port,
-                false => ports.choose("127.0.0.1", START, options.n_servers)?,
+            let port = match options.port {
+                Some(port) => port,
+                None => ports.choose("127.0.0.1", START, options.n_servers)?,
             };
             variables.push(("PADDLE_PORT", port.to_string()));
         }
@@ -185,7 +185,7 @@ fn follow(
             console.say(&format!("got {}, ending the job", name_of(signal)));
             let is_second = asked.replace(signal).is_some();
             group.terminate();
-            let grace = Duration::from_secs(job.options.grace_secs);
+            let grace = job.options.grace;
             give_up = Some(if is_second { Instant::now() } else { Instant::now() + grace });
         }
         if give_up.is_some_and(|at| Instant::now() >= at) {

@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use ps::Endpoint;
 
-use crate::error::{Error, Result, Usage};
+use crate::error::{Error, Result};
 use crate::launch::console::Console;
 use crate::launch::group::ProcessGroup;
-use crate::launch::options::{self, PsOptions, ScriptCommand};
+use crate::launch::options::{PsOptions, ScriptCommand};
 use crate::launch::plan::Host;
 use crate::launch::run_ps;
 
@@ -23,14 +23,13 @@ const MODULE: &str = "_ray.py";
 /// How long the cluster may take to find room for the job.
 const PLACING: Duration = Duration::from_secs(300);
 
-/// Runs a job with servers on Ray; returns the exit code, or nothing if the command line asks for help.
-pub(super) fn launch(
-    arguments: &[String],
+/// Runs a job with servers on Ray, with so many processors for each process; returns the exit code.
+pub fn launch(
+    mut options: PsOptions,
+    cpus: usize,
     host: &Host,
     console: &mut Console,
-) -> Result<Option<i32>> {
-    let (arguments, cpus) = without_cpus(arguments)?;
-    let Some(mut options) = options::ps(&arguments)? else { return Ok(None) };
+) -> Result<i32> {
     let n_servers = options.n_servers.unwrap_or(2);
     let module = module(host)?;
     let place =
@@ -42,7 +41,7 @@ pub(super) fn launch(
     options.n_servers = Some(n_servers);
     options.is_placed = true;
     options.script = stand_in(&options, n_servers, module);
-    run_ps(options, host, console).map(Some)
+    run_ps(options, host, console)
 }
 
 /// The command of a stand-in: the module, and what the actor runs. It is the same for every launch of
@@ -53,25 +52,6 @@ fn stand_in(options: &PsOptions, n_servers: usize, module: PathBuf) -> ScriptCom
     let words = ["run".to_string(), n_servers.to_string()];
     let own = words.into_iter().chain([path.to_string_lossy().into_owned()]);
     ScriptCommand { path: module, arguments: own.chain(script.arguments.clone()).collect() }
-}
-
-/// `--cpus N` is not an option of jobs on this machine.
-fn without_cpus(arguments: &[String]) -> Result<(Vec<String>, usize)> {
-    let mut rest = arguments.to_vec();
-    let is_option = |word: &&String| word.starts_with('-');
-    let at = rest.iter().take_while(is_option).position(|word| word.starts_with("--cpus"));
-    let at = at.or_else(|| rest.iter().position(|word| word == "--cpus"));
-    let Some(at) = at else { return Ok((rest, 1)) };
-    let word = rest.remove(at);
-    let value = match word.split_once('=') {
-        Some((_, value)) => value.to_string(),
-        None if at < rest.len() => rest.remove(at),
-        None => return Err(Usage::NoValue("--cpus".to_string()).into()),
-    };
-    let expected = "a number from 1 on";
-    let bad = || Usage::BadValue { option: "--cpus", value: value.clone(), expected };
-    let cpus = value.parse().ok().filter(|&n| n > 0).ok_or_else(bad)?;
-    Ok((rest, cpus))
 }
 
 fn module(host: &Host) -> Result<PathBuf> {

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use super::job::EngineJob;
 use super::tail::Tail;
-use super::tool;
 use crate::error::{Error, Result};
 use crate::launch::console::Console;
 use crate::render;
 use crate::signals::name_of;
+use crate::tool;
 
 /// How often Slurm is asked.
 const ASK_EVERY: Duration = Duration::from_secs(1);
@@ -122,7 +122,7 @@ fn follow(job: &EngineJob, id: &str, log: &mut Tail, console: &mut Console) -> R
                 return Err(Error::Unfollowed { job: format!("job {id} of Slurm") });
             }
             tool::output(Command::new("scancel").arg(id))?;
-            let grace = Duration::from_secs(job.options.grace_secs);
+            let grace = job.options.grace;
             give_up = Some(Instant::now() + grace + CANCEL);
         }
         if give_up.is_some_and(|at| Instant::now() > at) {

@@ -1,39 +1,9 @@
-//! Command lines, and what engines say.
+//! What engines say.
 
 use super::kubernetes::{JobEnd, JobState};
 use super::mpi::Family;
 use super::slurm::JobView;
 use super::tail::Tail;
-use super::*;
-use crate::error::Error;
-
-fn words(text: &str) -> Vec<String> {
-    text.split_whitespace().map(str::to_string).collect()
-}
-
-#[test]
-fn an_engine_is_named_before_the_script() {
-    for line in
-        ["--on slurm --worker_num 3 train.py --on x", "--worker_num 3 --on=slurm train.py --on x"]
-    {
-        let found = find(&words(line)).unwrap().unwrap();
-        let rest = words("--worker_num 3 train.py --on x");
-        assert_eq!(found, OnCommand { target: Target::Slurm, rest }, "{line}");
-    }
-    for line in ["train.py --on slurm", "--worker_num 2 train.py", "-- train.py --on mpi", ""] {
-        assert_eq!(find(&words(line)).unwrap(), None, "{line}");
-    }
-    let refused = |line: &str| match find(&words(line)) {
-        Err(Error::Usage(usage)) => usage.to_string(),
-        other => panic!("{line}: {other:?}"),
-    };
-    assert!(
-        refused("--on slurn x.py").contains("Did you mean `slurm`"),
-        "{}",
-        refused("--on slurn x.py")
-    );
-    assert_eq!(refused("--on"), "--on needs a value");
-}
 
 #[test]
 fn what_slurm_says_of_a_job() {

@@ -3,11 +3,25 @@
 use super::*;
 use crate::Error;
 use crate::env::tests::vars;
-use crate::launch::options;
 
-fn plan(line: &str) -> Result<Job> {
-    let words: Vec<String> = line.split_whitespace().map(str::to_string).collect();
-    ps(options::ps(&words)?.expect("no help wanted"))
+fn script(path: &str) -> ScriptCommand {
+    ScriptCommand { path: path.into(), arguments: vec!["-x".into()] }
+}
+
+fn usual() -> PsOptions {
+    PsOptions::new(script("train.py"))
+}
+
+fn endpoints(list: &[&str]) -> Vec<Endpoint> {
+    list.iter().map(|text| text.parse().unwrap()).collect()
+}
+
+fn nodes(list: &[&str]) -> Vec<String> {
+    list.iter().map(ToString::to_string).collect()
+}
+
+fn on(node: &str) -> Option<String> {
+    Some(node.to_string())
 }
 
 fn told(job: &Job, name: &str, variable: &str) -> String {
@@ -23,7 +37,8 @@ fn names(job: &Job) -> Vec<&str> {
 
 #[test]
 fn one_machine() {
-    let job = plan("--node_ip 127.86.2.1 --start_port 7100 --worker_num 3 train.py").unwrap();
+    let (node, start_port) = (on("127.86.2.1"), Some(7100));
+    let job = ps(PsOptions { node, start_port, n_trainers: 3, ..usual() }).unwrap();
     assert_eq!(names(&job), ["server 0", "server 1", "worker 0", "worker 1", "worker 2"]);
     for name in ["server 1", "worker 2"] {
         let list = told(&job, name, "PADDLE_PSERVERS_IP_PORT_LIST");
@@ -42,7 +57,8 @@ fn one_machine() {
 
 #[test]
 fn every_process_reads_its_role_back() {
-    let job = plan("--endpoints 127.86.2.2:7100,127.86.2.2:7101 train.py").unwrap();
+    let endpoints = endpoints(&["127.86.2.2:7100", "127.86.2.2:7101"]);
+    let job = ps(PsOptions { endpoints, ..usual() }).unwrap();
     for process in &job.processes {
         let list: Vec<_> = process.variables.iter().map(|(n, v)| (*n, v.as_str())).collect();
         let role = crate::role::from_environment(&vars(&list)).unwrap();
@@ -53,65 +69,72 @@ fn every_process_reads_its_role_back() {
 
 #[test]
 fn several_machines() {
-    let cluster = "--cluster_node_ips 127.86.2.3,127.86.2.4 --worker_num 2 --server_num 1 x.py";
-    let job = plan(&format!("--node_ip 127.86.2.4 {cluster}")).unwrap();
+    let all = nodes(&["127.86.2.3", "127.86.2.4"]);
+    let on_node = |node| {
+        let (nodes, node, n_servers) = (all.clone(), on(node), Some(1));
+        ps(PsOptions { nodes, node, n_servers, ..usual() }).unwrap()
+    };
+    let job = on_node("127.86.2.4");
     assert_eq!(names(&job), ["server 1", "worker 2", "worker 3"]);
     let list = told(&job, "worker 3", "PADDLE_PSERVERS_IP_PORT_LIST");
     assert_eq!(list, "127.86.2.3:6170,127.86.2.4:6170");
     assert_eq!(told(&job, "worker 3", "PADDLE_TRAINERS_NUM"), "4");
     assert!(job.is_wide);
     // The other machine comes to the same list.
-    let other = plan(&format!("--node_ip 127.86.2.3 {cluster}")).unwrap();
+    let other = on_node("127.86.2.3");
     assert_eq!(names(&other), ["server 0", "worker 0", "worker 1"]);
     assert_eq!(told(&other, "server 0", "PADDLE_PSERVERS_IP_PORT_LIST"), list);
 }
 
 #[test]
 fn machines_named_by_end_points() {
-    let line = "--endpoints 127.86.2.5:7100,127.86.2.6:7100,127.86.2.6:7101 --worker_num 1 x.py";
-    let job = plan(&format!("--node_ip 127.86.2.6 {line}")).unwrap();
+    let endpoints = endpoints(&["127.86.2.5:7100", "127.86.2.6:7100", "127.86.2.6:7101"]);
+    let asked = PsOptions { endpoints, n_trainers: 1, ..usual() };
+    let job = ps(PsOptions { node: on("127.86.2.6"), ..asked.clone() }).unwrap();
     assert_eq!(names(&job), ["server 1", "server 2", "worker 1"]);
     drop(job); // Its ports are free again.
     // Without a word about machines, all are started here.
-    let whole = plan(&format!("--server_num 3 {line}")).unwrap();
+    let whole = ps(PsOptions { n_servers: Some(3), ..asked }).unwrap();
     assert_eq!(names(&whole), ["server 0", "server 1", "server 2", "worker 0"]);
 }
 
 #[test]
 fn jobs_that_cannot_be() {
-    let twice = plan("--endpoints 127.86.2.7:1,127.86.2.7:1 x.py").unwrap_err();
+    let both = endpoints(&["127.86.2.7:1", "127.86.2.7:1"]);
+    let twice = ps(PsOptions { endpoints: both, ..usual() }).unwrap_err();
     assert!(matches!(twice, Error::Usage(Usage::EndpointTwice(_))), "{twice}");
-    let check = |line: &str, expected: Usage| match plan(line) {
+    let check = |asked: PsOptions, expected: Usage| match ps(asked) {
         Err(Error::Usage(usage)) => assert_eq!(usage, expected),
-        other => panic!("{line}: {other:?}"),
+        other => panic!("{expected:?}: {other:?}"),
     };
-    check("--worker_num 0 x.py", Usage::Nobody("trainer"));
-    check("--server_num 0 x.py", Usage::Nobody("server"));
+    check(PsOptions { n_trainers: 0, ..usual() }, Usage::Nobody("trainer"));
+    check(PsOptions { n_servers: Some(0), ..usual() }, Usage::Nobody("server"));
     let n = Usage::ServerCount { n_servers: 1, n_endpoints: 2 };
-    check("--server_num 1 --endpoints 127.86.2.7:1,127.86.2.7:2 x.py", n);
-    let nodes = vec!["a".to_string(), "b".to_string()];
-    let away = Usage::NotANode { node: "c".into(), nodes };
-    check("--cluster_node_ips a,b --node_ip c x.py", away);
-    let high = plan("--node_ip 127.86.2.8 --start_port 65535 x.py").unwrap_err();
+    let both = endpoints(&["127.86.2.7:1", "127.86.2.7:2"]);
+    check(PsOptions { n_servers: Some(1), endpoints: both, ..usual() }, n);
+    let nodes = nodes(&["a", "b"]);
+    let away = Usage::NotANode { node: "c".into(), nodes: nodes.clone() };
+    check(PsOptions { nodes, node: on("c"), ..usual() }, away);
+    let start_port = Some(65535);
+    let high = ps(PsOptions { node: on("127.86.2.8"), start_port, ..usual() }).unwrap_err();
     assert!(matches!(high, Error::Usage(Usage::BadValue { option: "--start_port", .. })), "{high}");
 }
 
 #[test]
 fn trainers_alone() {
-    let plan = |line: &str, given: &[(&str, &str)]| {
-        let words: Vec<String> = line.split_whitespace().map(str::to_string).collect();
-        collective(options::collective(&words).unwrap().unwrap(), &vars(given)).unwrap()
-    };
-    let line = "--cluster_node_ips 127.86.2.9,127.86.2.10 --node_ip 127.86.2.10 \
-                --nproc_per_node 2 --started_port 7200 x.py";
-    let job = plan(line, &[]);
+    let usual = || CollectiveOptions::new(script("x.py"));
+    let (all, node) = (nodes(&["127.86.2.9", "127.86.2.10"]), on("127.86.2.10"));
+    let (start_port, n_processes) = (Some(7200), 2);
+    let asked = CollectiveOptions { nodes: all, node, start_port, n_processes, ..usual() };
+    let job = collective(asked, &vars(&[])).unwrap();
     assert_eq!(names(&job), ["worker 2", "worker 3"]);
     assert_eq!(told(&job, "worker 3", "PADDLE_CURRENT_ENDPOINT"), "127.86.2.10:7201");
     assert_eq!(told(&job, "worker 3", "PADDLE_TRAINERS_NUM"), "4");
     assert_eq!(told(&job, "worker 3", "FLAGS_selected_gpus"), "1");
     assert_eq!(job.processes[0].log, None);
     let cloud = [("PADDLE_TRAINERS", "127.86.2.11,127.86.2.12"), ("POD_IP", "127.86.2.11")];
-    let job = plan("--use_paddlecloud x.py", &cloud);
+    let asked = CollectiveOptions { is_cloud: true, ..usual() };
+    let job = collective(asked, &vars(&cloud)).unwrap();
     assert_eq!(names(&job), ["worker 0"]);
     assert_eq!(
         told(&job, "worker 0", "PADDLE_TRAINER_ENDPOINTS"),
@@ -121,10 +144,9 @@ fn trainers_alone() {
 
 #[test]
 fn scripts_and_executables() {
-    let host = Host { python: "/usr/bin/py".into(), alias: None };
+    let host = Host { python: "/usr/bin/py".into(), alias: None, program: Vec::new() };
     let run = |path: &str| {
-        let script = ScriptCommand { path: path.into(), arguments: vec!["-x".into()] };
-        let (program, arguments) = command(&script, &host);
+        let (program, arguments) = command(&script(path), &host);
         (program.to_string_lossy().into_owned(), arguments.join(" "))
     };
     assert_eq!(run("a/train.py"), ("/usr/bin/py".into(), "-u a/train.py -x".into()));

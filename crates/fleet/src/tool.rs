@@ -1,4 +1,4 @@
-//! The commands of engines: `sbatch`, `scontrol`, `kubectl`, …
+//! Commands of others that answer a question: `sbatch`, `scontrol`, `kubectl`, `python3`, …
 
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
@@ -8,17 +8,17 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 
-/// No question to an engine takes longer.
+/// No question takes longer.
 const LIMIT: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// Runs a command of an engine to its end; returns what it printed.
-pub(super) fn output(command: &mut Command) -> Result<String> {
+/// Runs a command to its end; returns what it printed.
+pub(crate) fn output(command: &mut Command) -> Result<String> {
     output_of(command, "")
 }
 
 /// The same, with this text as its input.
-pub(super) fn output_of(command: &mut Command, input: &str) -> Result<String> {
+pub(crate) fn output_of(command: &mut Command, input: &str) -> Result<String> {
     let program = PathBuf::from(command.get_program());
     let failed = |said: String| Error::Tool { program: program.clone(), said };
     let missing = |source: io::Error| match source.kind() {

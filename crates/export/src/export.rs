@@ -1,31 +1,18 @@
-//! `paddlewheel show`, `export` and `import`.
+//! A folder in another format.
 
 use std::ffi::OsString;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use tensor::DidYouMean;
 
 use crate::contents::{Contents, HeldForm, HeldVar};
 use crate::error::{Error, Result};
-use crate::import::import_rows;
 use crate::onnx::{OnnxModel, OnnxOptions};
 use crate::output::NewOutput;
 use crate::parquet::{write_one, write_parquet};
 use crate::safetensors::write_safetensors;
-use crate::show::{picture, text};
-use std::io::Write;
-
-const SHOW: &str = "usage: paddlewheel show DIR [--svg FILE [--force]]
-says what a save wrote into DIR: variables, rows, bytes, saves, and its program; DIR may also be the prefix of
-fluid.save, a folder of checkpoints, or the folder of launch_ps --snapshot_dir. --svg draws the program.";
-const EXPORT: &str = "usage: paddlewheel export DIR --to onnx|safetensors|parquet [-o OUT] [options]
-writes what DIR holds into OUT, which is DIR with another ending if it is not given. --force replaces what is there.
-  --table NAME            only this variable (safetensors, parquet: OUT is one file)
-  --one-id                every sequence has exactly one id (onnx)
-  --table-bytes-max N     tables larger than this are inputs of the graph (onnx; 1073741824 if not given)";
-const IMPORT: &str = "usage: paddlewheel import DIR TABLE FILE
-puts the rows of FILE (.parquet or .safetensors) into a table of DIR. Rows that are not there yet are added, if
-DIR keeps only the rows that exist.";
+use crate::show::picture;
 
 /// What a folder can be exported to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -185,118 +172,10 @@ fn beside(dir: &Path, format: ExportFormat) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Runs a command with its arguments; returns what to print.
-pub fn run(arguments: &[String]) -> Result<String> {
-    let (command, rest) = arguments.split_first().ok_or_else(|| Error::Usage(SHOW.to_string()))?;
-    let usage = match command.as_str() {
-        "export" => EXPORT,
-        "import" => IMPORT,
-        _ => SHOW,
-    };
-    if rest.iter().any(|argument| argument == "--help" || argument == "-h") {
-        return Ok(format!("{usage}\n"));
-    }
-    let given = GivenWords::new(rest, usage)?;
-    match command.as_str() {
-        "export" => run_export(&given),
-        "import" => run_import(&given),
-        _ => run_show(&given),
-    }
-}
-
-fn run_show(given: &GivenWords<'_>) -> Result<String> {
-    given.only(&["--svg", "--force"])?;
-    let dir = given.one()?;
-    let Some(svg) = given.value("--svg") else { return text(dir) };
-    let output = NewOutput::new(Path::new(svg), given.has("--force"))?;
+/// Draws the program that a folder holds into an SVG file.
+pub fn draw(dir: &Path, svg: &Path, force: bool) -> Result<()> {
+    // Nothing is drawn for a file that may not be written.
+    let output = NewOutput::new(svg, force)?;
     let drawn = picture(dir)?;
-    output.file(|file| file.write_all(drawn.as_bytes()))?;
-    Ok(format!("{svg}\n"))
-}
-
-fn run_export(given: &GivenWords<'_>) -> Result<String> {
-    given.only(&["--to", "-o", "--force", "--table", "--one-id", "--table-bytes-max"])?;
-    let dir = given.one()?;
-    let format = given.value("--to").ok_or_else(|| given.wrong("--to is missing"))?;
-    let mut options = ExportOptions::new(ExportFormat::from_name(format)?);
-    options.out = given.value("-o").map(PathBuf::from);
-    options.force = given.has("--force");
-    options.table = given.value("--table").map(str::to_string);
-    options.onnx.one_id = given.has("--one-id");
-    if let Some(max) = given.value("--table-bytes-max") {
-        let wrong = || given.wrong("--table-bytes-max is no number of bytes");
-        options.onnx.table_bytes_max = max.parse().map_err(|_| wrong())?;
-    }
-    Ok(format!("{}\n", export(dir, &options)?.text))
-}
-
-fn run_import(given: &GivenWords<'_>) -> Result<String> {
-    given.only(&[])?;
-    let [dir, table, file] = given.plain[..] else {
-        return Err(given.wrong("a folder, a table and a file are needed"));
-    };
-    let imported = import_rows(Path::new(dir), table, Path::new(file))?;
-    let (replaced, added) = (imported.replaced, imported.added);
-    Ok(format!("{table}: {replaced} rows replaced, {added} added\n"))
-}
-
-/// The arguments of a command.
-struct GivenWords<'a> {
-    usage: &'static str,
-    plain: Vec<&'a str>,
-    options: Vec<(&'a str, Option<&'a str>)>,
-}
-
-/// ExportOptions without a value.
-const SWITCHES: [&str; 2] = ["--force", "--one-id"];
-
-impl<'a> GivenWords<'a> {
-    fn new(arguments: &'a [String], usage: &'static str) -> Result<Self> {
-        let mut given = Self { usage, plain: Vec::new(), options: Vec::new() };
-        let mut rest = arguments.iter().map(String::as_str);
-        while let Some(argument) = rest.next() {
-            if !argument.starts_with('-') || argument == "-" {
-                given.plain.push(argument);
-                continue;
-            }
-            match argument.split_once('=') {
-                Some((name, value)) => given.options.push((name, Some(value))),
-                None if SWITCHES.contains(&argument) => given.options.push((argument, None)),
-                None => {
-                    let value = rest.next();
-                    let missing = || given.wrong(&format!("{argument} needs a value"));
-                    let value = value.ok_or_else(missing)?;
-                    given.options.push((argument, Some(value)));
-                }
-            }
-        }
-        Ok(given)
-    }
-
-    fn wrong(&self, problem: &str) -> Error {
-        Error::Usage(format!("{problem}\n{}", self.usage))
-    }
-
-    fn only(&self, known: &[&str]) -> Result<()> {
-        match self.options.iter().find(|(name, _)| !known.contains(name)) {
-            Some((name, _)) => Err(self.wrong(&format!("there is no option {name}"))),
-            None => Ok(()),
-        }
-    }
-
-    fn one(&self) -> Result<&'a Path> {
-        match self.plain[..] {
-            [dir] => Ok(Path::new(dir)),
-            [] => Err(self.wrong("a folder is needed")),
-            _ => Err(self.wrong("one folder at a time")),
-        }
-    }
-
-    fn value(&self, name: &str) -> Option<&'a str> {
-        self.options.iter().rev().find(|(given, _)| *given == name).and_then(|(_, value)| *value)
-    }
-
-    fn has(&self, name: &str) -> bool {
-        self.options.iter().any(|(given, _)| *given == name)
-    }
+    output.file(|file| file.write_all(drawn.as_bytes()))
 }

@@ -1,0 +1,19 @@
+//! What the processes of a job run.
+
+use std::path::PathBuf;
+
+/// What to start, and with which arguments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScriptCommand {
+    /// The script or executable.
+    pub path: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<String>,
+}
+
+impl ScriptCommand {
+    /// Whether Python runs it.
+    pub fn is_python(&self) -> bool {
+        self.path.extension().is_some_and(|ending| ending == "py")
+    }
+}
