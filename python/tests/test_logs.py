@@ -214,7 +214,7 @@ def test_a_terminal_shows_how_far_it_is(tmp_path, kind, phases):
 
 
 def test_making_data_and_a_job_on_a_terminal(tmp_path):
-    code, got = on_terminal(tmp_path, "-m", "paddlewheel", "make-criteo", "clicks", "--rows", "60000", "--files", "1")
+    code, got = on_terminal(tmp_path, "-m", "paddlewheel", "make-criteo", "clicks", "--rows", "600000", "--files", "1")
     assert code == 0 and re.search(r"making data \[.*%, .* rows, .* rows/s, .* left", got), got
     (tmp_path / "train.py").write_text("import time; time.sleep(2)")
     code, got = on_terminal(tmp_path, "-m", "paddlewheel", "launch_ps", "--server_num", "1", "train.py")
