@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Folders that hold what was built or installed.
-const SKIPPED: [&str; 5] = ["target", ".git", ".venv", ".interop", "__pycache__"];
+const SKIPPED: [&str; 6] = ["target", ".git", ".venv", ".interop", ".wheel", "__pycache__"];
 
 /// The folder of the whole project.
 pub fn root() -> PathBuf {
