@@ -231,3 +231,30 @@ class Relay:
         for end in (source, sink):
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
+
+
+SHORT_JOB = '''
+import numpy, paddle.fluid as fluid
+from paddle.fluid.incubate.fleet.base import role_maker
+from paddle.fluid.incubate.fleet.parameter_server.distribute_transpiler import fleet
+from paddle.fluid.incubate.fleet.parameter_server.distribute_transpiler.distributed_strategy import StrategyFactory
+
+fleet.init(role_maker.PaddleCloudRoleMaker())
+loss = fluid.layers.mean(fluid.layers.fc(fluid.data("x", [None, 4]), 1))
+fleet.distributed_optimizer(fluid.optimizer.SGD(0.1), StrategyFactory.create_sync_strategy()).minimize(loss)
+if fleet.is_server():
+    fleet.init_server()
+    fleet.run_server()
+else:
+    fleet.init_worker()
+    exe = fluid.Executor(fluid.CPUPlace())
+    exe.run(fleet.startup_program)
+    for _ in range(%d):
+        exe.run(fleet.main_program, feed={"x": numpy.ones((2, 4), "float32")}, fetch_list=[loss])
+    fleet.stop_worker()
+'''
+
+
+def short_job(n_steps):
+    """The script of a sync job whose trainers make so many steps."""
+    return SHORT_JOB % n_steps

@@ -14,30 +14,12 @@ import time
 
 import pytest
 
+from clusters import short_job
 from conftest import PACKAGES
 
 LIMIT = 120
 
-TRAIN = '''
-import sys, numpy, paddle.fluid as fluid
-from paddle.fluid.incubate.fleet.base import role_maker
-from paddle.fluid.incubate.fleet.parameter_server.distribute_transpiler import fleet
-from paddle.fluid.incubate.fleet.parameter_server.distribute_transpiler.distributed_strategy import StrategyFactory
-
-fleet.init(role_maker.PaddleCloudRoleMaker())
-loss = fluid.layers.mean(fluid.layers.fc(fluid.data("x", [None, 4]), 1))
-fleet.distributed_optimizer(fluid.optimizer.SGD(0.1), StrategyFactory.create_sync_strategy()).minimize(loss)
-if fleet.is_server():
-    fleet.init_server()
-    fleet.run_server()
-else:
-    fleet.init_worker()
-    exe = fluid.Executor(fluid.CPUPlace())
-    exe.run(fleet.startup_program)
-    for _ in range(5):
-        exe.run(fleet.main_program, feed={"x": numpy.ones((2, 4), "float32")}, fetch_list=[loss])
-    fleet.stop_worker()
-'''
+TRAIN = short_job(5)
 
 DATASET = '''
 import sys, time, paddle.fluid as fluid

@@ -13,7 +13,7 @@ import urllib.request
 import pytest
 
 from browser import browser  # noqa: F401
-from clusters import Cluster, free_port, wait_until
+from clusters import Cluster, free_port, short_job, wait_until
 from conftest import PACKAGES, ROOT
 
 JOB = os.path.join(ROOT, "python", "tests", "jobs", "watched.py")
@@ -146,26 +146,7 @@ def test_every_process_answers(job):
     assert len(lines) >= 3 and {"samples_per_second", "loss", "AUC", "rows"} <= set(last["values"])
 
 
-SHORT = '''
-import numpy, paddle.fluid as fluid
-from paddle.fluid.incubate.fleet.base import role_maker
-from paddle.fluid.incubate.fleet.parameter_server.distribute_transpiler import fleet
-from paddle.fluid.incubate.fleet.parameter_server.distribute_transpiler.distributed_strategy import StrategyFactory
-
-fleet.init(role_maker.PaddleCloudRoleMaker())
-loss = fluid.layers.mean(fluid.layers.fc(fluid.data("x", [None, 4]), 1))
-fleet.distributed_optimizer(fluid.optimizer.SGD(0.1), StrategyFactory.create_sync_strategy()).minimize(loss)
-if fleet.is_server():
-    fleet.init_server()
-    fleet.run_server()
-else:
-    fleet.init_worker()
-    exe = fluid.Executor(fluid.CPUPlace())
-    exe.run(fleet.startup_program)
-    for _ in range(40):
-        exe.run(fleet.main_program, feed={"x": numpy.ones((2, 4), "float32")}, fetch_list=[loss])
-    fleet.stop_worker()
-'''
+SHORT = short_job(40)
 
 
 def test_a_job_shorter_than_a_look_is_summed_up_to_its_end(tmp_path):
