@@ -88,7 +88,8 @@ first = 0
 if arguments.save:
     status = fleet.load_check_point(executor, arguments.save, trainer_id)
     first = 0 if status is None else status.next()
-    print("begins with step", first)
+    # One text: the trainers of a launcher share its output, and parts of a line would mix.
+    print("begins with step %d" % first)
 print("process %d of trainer %d" % (os.getpid(), trainer_id))
 print("parameters 0: %08x" % digest(main))
 for step in range(first, arguments.steps):
