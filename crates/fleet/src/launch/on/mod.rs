@@ -55,6 +55,7 @@ pub struct EngineOptions {
 /// Submits a job to an engine and follows it to its end; returns the exit code.
 pub fn launch_on(options: EngineOptions, host: &Host, console: &mut Console) -> Result<i32> {
     let target = options.target;
+    super::begin_log(options.job.log_format)?;
     let job = EngineJob::take(options, host)?;
     job.lines().iter().for_each(|line| console.say(line));
     let code = match target {
