@@ -13,6 +13,7 @@ fn settings(connect_ms: u64) -> MeshSettings {
         stops: Arc::new(|| false),
         log: Arc::new(|_| {}),
         access: Access::default(),
+        early_bytes_max: u64::MAX,
     }
 }
 
