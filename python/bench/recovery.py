@@ -55,8 +55,8 @@ def minimize(fluid, fleet, strategy, loss):
     return exe
 
 
-def train(mode, batch, data):
-    """Either role: passes over click logs; a trainer prints how fast each was."""
+def train(mode, batch, data, passes=PASSES, period=0):
+    """Either role: passes over click logs; a trainer prints how fast each was, and with a period a record each so many batches."""
     fluid, fleet, strategy = fleet_of(mode)
     dense = fluid.data("dense_input", [None, 13], "float32")
     slots = [fluid.data("C%d" % at, [None, 1], "int64", lod_level=1) for at in range(1, 27)]
@@ -71,14 +71,15 @@ def train(mode, batch, data):
     loss = fluid.layers.mean(fluid.layers.cross_entropy(predict, label))
     fluid.layers.auc(predict, label)
     exe = minimize(fluid, fleet, strategy, loss)
-    for _ in range(PASSES):
+    fetches = {"fetch_list": [loss], "fetch_info": ["loss"], "print_period": period} if period else {}
+    for _ in range(passes):
         dataset = fluid.DatasetFactory().create_dataset("QueueDataset")
         dataset.set_use_var([dense] + slots + [label])
         dataset.set_pipe_command("paddlewheel criteo-reader 1000001")
         dataset.set_batch_size(batch)
         dataset.set_filelist([os.path.join(data, "part-%d" % fleet.worker_index())])
         began = time.monotonic()
-        exe.train_from_dataset(fleet.main_program, dataset)
+        exe.train_from_dataset(fleet.main_program, dataset, **fetches)
         print("PASS", PASS_ROWS / (time.monotonic() - began), flush=True)
     fleet.stop_worker()
 
@@ -263,7 +264,7 @@ def kill():
 
 def main():
     if sys.argv[1:2] == ["--train"]:
-        return train(sys.argv[2], int(sys.argv[3]), sys.argv[4])
+        return train(sys.argv[2], int(sys.argv[3]), sys.argv[4], *map(int, sys.argv[5:]))
     if sys.argv[1:2] == ["--fill"]:
         return fill(int(sys.argv[2]))
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
