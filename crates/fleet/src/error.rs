@@ -361,6 +361,13 @@ impl std::fmt::Debug for Error {
 /// Why a job does not get another number of servers.
 #[derive(Debug, thiserror::Error)]
 pub enum ScaleError {
+    /// The folder is none of a job.
+    #[error(
+        "scale {}: there are no snapshots of a job in it; name the folder of the job's snapshots (--snapshot_dir of \
+         launch_ps, or the folder `snapshots` beside its logs)",
+        .0.display()
+    )]
+    NoJob(PathBuf),
     /// No launcher would answer the request.
     #[error("no job runs with the snapshots in {}: start it with launch_ps --resume and the number of servers", .0.display())]
     NotRunning(PathBuf),
