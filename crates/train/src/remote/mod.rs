@@ -106,6 +106,8 @@ struct ClusterState {
     incarnation: u64,
     patience: Patience,
     access: Access,
+    /// Bytes that are held of what other trainers send too early; none: half of the memory there is.
+    request_bytes_max: Option<u64>,
     stops: Stops,
     /// Called before the first connection of a job.
     wait_ready: Option<WaitReady>,
@@ -197,6 +199,7 @@ impl Cluster {
             incarnation: fresh_incarnation(),
             patience,
             access: Access::default(),
+            request_bytes_max: None,
             stops,
             wait_ready: None,
             log,
@@ -232,6 +235,12 @@ impl Cluster {
     /// Sets what this process shows to servers and other trainers, for connections made from now on.
     pub fn set_access(&self, access: Access) {
         self.state().access = access;
+    }
+
+    /// Sets how many bytes are held of what other trainers send before this one is as far, where there are no
+    /// servers; none: half of the memory there is.
+    pub fn set_request_bytes(&self, n_bytes_max: Option<u64>) {
+        self.state().request_bytes_max = n_bytes_max;
     }
 
     /// Waiting for servers ends when `stops` returns true, for connections made from now on.
