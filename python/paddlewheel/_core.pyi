@@ -752,6 +752,7 @@ class Predictor:
         *,
         threads: Any = None,
     ) -> None: ...
+    columns: Any
     def follow(self, every: float = 1.0) -> Any:
         """From now on newer models in the folder are taken over; it is looked at once in `every` seconds."""
     loads: Any

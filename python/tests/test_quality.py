@@ -86,10 +86,20 @@ def test_wrong_samples_are_refused():
         (good[0], np.array([1])),
         (*good, np.array([1.5, 2.5])),
         (*good, np.array([1])),
-        ([0.5, 0.25], good[1]),
+        (["0.5", "0.25"], good[1]),
+        ([0.5, None], good[1]),
     ):
         with pytest.raises(ValueError):
             metrics.quality(*wrong)
+
+
+def test_lists_and_columns_are_arrays():
+    """The label is usually a column of a DataFrame."""
+    pandas = pytest.importorskip("pandas")
+    lists = metrics.quality([0.5, 0.25, 0.75], [1, 0, 1], users=[7, 7, 7])
+    frame = pandas.DataFrame({"clicked": [1, 0, 1], "user": [7, 7, 7]})
+    columns = metrics.quality(np.array([0.5, 0.25, 0.75]), frame["clicked"], users=frame["user"])
+    assert str(lists) == str(columns) and lists.gauc == 1.0
 
 
 def a_pass(tmp_path):

@@ -79,7 +79,7 @@ def test_a_predictor_takes_arrays_lists_and_columns(model):
 def test_wrong_input_of_a_predictor_is_named(model):
     predictor = paddlewheel.Predictor(model)
     for wrong, kind, words in [
-        ({"idz": [1], "x": X[:1]}, KeyError, "idz.*`ids`"),
+        ({"idz": [1], "x": X[:1]}, KeyError, "no slot `idz`. Did you mean `ids`\\? It has: ids, x"),
         ({"ids": [1]}, KeyError, "`x` is missing"),
         ({"ids": [1.5], "x": X[:1]}, TypeError, "`ids` takes int64"),
         ({"ids": ["a"], "x": X[:1]}, TypeError, "`ids` takes int64"),
@@ -90,12 +90,31 @@ def test_wrong_input_of_a_predictor_is_named(model):
         ({"ids": [1, 2], "x": X[:1]}, ValueError, "`x` has 1 samples"),
         ({"ids": [1], "x": [[float("nan"), 0]]}, ValueError, "`x`.*not finite"),
         ({"ids": [100], "x": X[:1]}, ValueError, "100 is no row"),
+        ([[1], X[0]], TypeError, "a dict of columns or a DataFrame, not list"),
     ]:
         with pytest.raises(kind, match=words):
             predictor.predict(wrong)
     assert predictor.predict({"ids": [5, 7], "x": X}).tolist() == [[5.5], [7.5]]
     with pytest.raises(ValueError):
         paddlewheel.Predictor(model + "/nothing")
+
+
+def test_samples_of_another_layout_are_refused(tmp_path):
+    """Channels last where channels come first have as many numbers, and mean something else."""
+    main, startup = fluid.Program(), fluid.Program()
+    with fluid.program_guard(main, startup), fluid.unique_name.guard():
+        image = fluid.layers.data("image", [3, 2, 2])
+        out = fluid.layers.scale(image, 2.0)
+        exe = fluid.Executor(fluid.CPUPlace())
+        with fluid.scope_guard(CORE.Scope()):
+            fluid.io.save_inference_model(str(tmp_path / "m"), ["image"], [out], exe, main)
+    predictor = paddlewheel.Predictor(str(tmp_path / "m"))
+    first = np.arange(24, dtype="float32").reshape(2, 3, 2, 2)
+    for image in (first, first.astype("float64"), first.tolist(), first.reshape(2, 12), first.reshape(2, 1, 3, 2, 2)):
+        assert np.array_equal(predictor.predict({"image": image}), 2 * first)
+    for image in (first.transpose(0, 2, 3, 1).copy(), first.reshape(2, 2, 2, 3).astype("float64"), first.reshape(2, 6, 2)):
+        with pytest.raises(ValueError, match=r"slot `image`: a sample has the shape \[3, 2, 2\], but each sample given has"):
+            predictor.predict({"image": image})
 
 
 def test_fluids_inference_api(model, tmp_path):

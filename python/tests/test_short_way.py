@@ -2,10 +2,14 @@
 
 import gzip
 import importlib.util
+import json
 import os
 import signal
+import struct
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 
 import numpy
 import pytest
@@ -107,6 +111,105 @@ def test_a_saved_model_predicts_the_same_in_another_process(model, data, tmp_pat
     assert pw.CTR.load(tmp_path / "model").auc(test) == model.auc(test)
 
 
+class Serving:
+    """A process that serves the model of a folder."""
+
+    def __init__(self, folder, model):
+        self.cluster = Cluster(folder)
+        self.cluster.start("serve", "-m", "paddlewheel", "serve", model, "--port", "0")
+        self.cluster.wait_for("serve", "serving on http://")
+        self.address = self.cluster.log("serve").split("serving on ")[1].split()[0]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.cluster.close()
+
+    def ask(self, path, body=None, kind="application/json"):
+        request = urllib.request.Request(self.address + path, body, {"Content-Type": kind})
+        try:
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                return answer.read()
+        except urllib.error.HTTPError as refused:
+            return refused.read()
+
+    def predict(self, body):
+        answer = json.loads(self.ask("/predict", json.dumps(body).encode()))
+        return answer.get("error") or [row for (row,) in next(iter(answer["predictions"].values()))]
+
+
+def raw(columns):
+    """Raw columns of numbers."""
+    body = b"PWC1" + struct.pack("<II", len(next(iter(columns.values()))), len(columns))
+    for name, values in columns.items():
+        code, kind = (3, "<i8") if values.dtype.kind == "i" else (5, "<f4")
+        body += struct.pack("<H", len(name)) + name.encode() + struct.pack("<BBI", code, 0, 1)
+        body += values.astype(kind).tobytes()
+    return body
+
+
+def test_a_saved_model_is_used_with_the_columns_of_training(model, tmp_path):
+    """A predictor and a server encode them. A column of whole numbers would else be taken for ids, and nobody would notice."""
+    test = part(clicks(seed=3), slice(0, 300))
+    expected = model.predict(test)
+    model.save(tmp_path / "model")
+    predictor = pw.Predictor(tmp_path / "model")
+    assert predictor.columns == model.columns and "4 columns" in repr(predictor)
+    assert numpy.allclose(predictor.predict(test)[:, 0], expected, atol=1e-6)
+    assert numpy.allclose(predictor.predict(Frame(test))[:, 0], expected, atol=1e-6)
+    del test["clicked"]
+    with pytest.raises(ValueError, match="column `city` is missing"):
+        predictor.predict({name: values for name, values in test.items() if name != "city"})
+    with pytest.raises(TypeError, match="column `city` held texts"):
+        predictor.predict({**test, "city": test["seen"]})
+    lists = {name: [None if value != value else value for value in values.tolist()] for name, values in test.items()}
+    rows = [dict(zip(lists, row)) for row in zip(*lists.values())]
+    with Serving(tmp_path, "model") as serving:
+        assert numpy.allclose(serving.predict({"columns": lists}), expected, atol=1e-6)
+        assert numpy.allclose(serving.predict({"rows": rows}), expected, atol=1e-6)
+        for wrong, words in [
+            ([{**rows[0], "town": 1}, rows[1]], "column `town` was not there"),
+            ([rows[0], {"city": "Rome"}], "column `price` is missing"),
+            ([{**rows[0], "city": 5}], "column `city` held texts"),
+            ([rows[0], {**rows[1], "city": 5}], "column `city` has mixed types"),
+            ([{**rows[0], "city": ["Rome"]}], "column `city` holds a list"),
+            ([{**rows[0], "seen": "many"}], "column `seen` held numbers"),
+        ]:
+            assert words in serving.predict({"rows": wrong})
+        known = json.loads(serving.ask("/"))["columns"]
+        assert {"name": "city", "kind": "category"} in known
+        refused = serving.ask("/predict", raw({"seen": test["seen"]}), "application/x-paddlewheel-columns")
+        assert b"column `city` is missing" in refused
+
+
+def test_a_server_hashes_whole_numbers(tmp_path):
+    """The model of the README, as JSON and as raw columns."""
+    ads = numpy.random.RandomState(0).randint(0, 40, 2000)
+    trained = quick().fit({"ad_id": ads, "clicked": (ads % 7 > 3).astype(int)})
+    expected = trained.predict({"ad_id": ads[:50]})
+    trained.save(tmp_path / "model")
+    predicted = pw.Predictor(tmp_path / "model").predict({"ad_id": ads[:50]})
+    assert numpy.allclose(predicted[:, 0], expected, atol=1e-6)
+    with Serving(tmp_path, "model") as serving:
+        assert numpy.allclose(serving.predict({"rows": [{"ad_id": int(ad)} for ad in ads[:50]]}), expected, atol=1e-6)
+        answer = serving.ask("/predict", raw({"ad_id": ads[:50]}), "application/x-paddlewheel-columns")
+        assert numpy.allclose(numpy.frombuffer(answer[-200:], "<f4"), expected, atol=1e-6)
+
+
+def test_another_model_may_be_saved_over_one(model, tmp_path):
+    """The encoding that is left in the folder is not that of the new program."""
+    model.save(tmp_path / "model")
+    main, startup = fluid.Program(), fluid.Program()
+    with fluid.program_guard(main, startup), fluid.scope_guard(fluid.core.Scope()):
+        out = fluid.layers.scale(fluid.data("x", [None, 2]), 2.0)
+        exe = fluid.Executor(fluid.CPUPlace())
+        fluid.io.save_inference_model(str(tmp_path / "model"), ["x"], [out], exe, main)
+    predictor = pw.Predictor(tmp_path / "model")
+    assert predictor.columns is None
+    assert predictor.predict({"x": [[1.0, 2.0]]}).tolist() == [[2.0, 4.0]]
+
+
 def test_files_are_tables(data, tmp_path):
     rows = zip(*(data[name] for name in data))
     text = ",".join(data) + "\n"
@@ -120,6 +223,25 @@ def test_files_are_tables(data, tmp_path):
         assert from_file.columns == trained.columns
         assert numpy.array_equal(from_file.predict(data), trained.predict(data))
         assert trained.auc(str(tmp_path / name)) == trained.auc(data)
+
+
+def test_a_value_is_the_same_in_a_file_and_in_a_frame(tmp_path):
+    """Where an id is missing, pandas has floats and writes `7.0`; it writes truth values as words."""
+    random = numpy.random.RandomState(5)
+    user = numpy.where(random.rand(600) < 0.1, numpy.nan, random.randint(0, 40, 600))
+    frame = {"user_id": user, "zip": random.randint(0, 30, 600), "new": random.rand(600) < 0.5}
+    frame["clicked"] = numpy.nan_to_num(user) % 7 > 3
+    cells = zip(*(["" if value != value else str(value) for value in column.tolist()] for column in frame.values()))
+    path = tmp_path / "clicks.csv"
+    path.write_text("\n".join([",".join(frame)] + [",".join(row) for row in cells]) + "\n")
+    assert path.read_text().splitlines()[1].endswith(("True", "False"))
+    options = {"columns": {"zip": "category"}, "positive": True}
+    of_frame, of_file = quick(**options).fit(frame), quick(**options).fit(path)
+    assert of_frame.columns == of_file.columns
+    for trained in (of_frame, of_file):
+        assert numpy.array_equal(trained.predict(path), trained.predict(frame))
+        assert trained.auc(path) == trained.auc(frame)
+    assert numpy.array_equal(of_file.predict(path), of_frame.predict(frame))
 
 
 def test_a_click_log_is_a_table(tmp_path, child):
@@ -227,6 +349,11 @@ def test_the_command_does_the_same(data, tmp_path, child):
     assert "test AUC %.5f" % trained.auc(data) in result.stdout
     loaded = pw.CTR.load(tmp_path / "model")
     assert numpy.array_equal(loaded.predict(data), trained.predict(data))
+    (tmp_path / "wrong.csv").write_text("clicked,city\n1,Rome\n")
+    options = "--target clicked --epochs 1 --hidden 16 --test wrong.csv --save kept".split()
+    result = child("-m", "paddlewheel", "fit", "clicks.csv", *options)
+    assert result.returncode == 1 and "column `seen` is missing" in result.stderr, result.stderr
+    assert pw.CTR.load(tmp_path / "kept").predict(data).shape == (3000,), "training was not in vain"
     result = child("-m", "paddlewheel", "fit", "clicks.csv")
     assert result.returncode == 2 and "--target <COLUMN>" in result.stderr, result.stderr
     for bad in [["nothing.csv", "--target", "x"], ["clicks.csv", "--target", "y"]]:
@@ -272,6 +399,12 @@ def test_bad_tables_are_refused(data):
         fit(changed(data, city=data["city"][:5]))
     with pytest.raises(TypeError, match="expected a DataFrame"):
         fit(3)
+    with pytest.raises(TypeError, match="column `city` holds texts: it can only be a category"):
+        quick(columns={"city": "number"}).fit(data)
+    twice = Frame(data)
+    twice.columns.append("city")
+    with pytest.raises(RuntimeError, match="column `city`: it is there twice"):
+        fit(twice)
 
 
 @pytest.mark.parametrize(

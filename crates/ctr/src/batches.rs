@@ -1,6 +1,6 @@
 //! Rows of an encoded table, as feeds.
 
-use data::Feed;
+use data::{DataFrame, Feed};
 use tensor::{Shape, Tensor, mix};
 
 use crate::encode::{Encoded, Encoding};
@@ -59,6 +59,17 @@ impl<'a> Batches<'a> {
             out.iter_mut().zip(rows).for_each(|(out, &row)| *out = values[row]);
         }
         Ok(&mut self.feed)
+    }
+}
+
+impl Encoding {
+    /// A table as the program is fed it, all rows at once. The target may be there and is not read.
+    pub fn feed(&self, frame: &DataFrame) -> Result<Feed> {
+        let encoded = self.apply(frame)?;
+        let rows: Vec<usize> = (0..encoded.n_rows).collect();
+        let mut batches = Batches::new(self, &encoded, None);
+        batches.of(&rows)?;
+        Ok(batches.feed)
     }
 }
 

@@ -57,11 +57,27 @@ pub fn values_of(column: &str, cells: &[Cell]) -> Result<Values> {
     Ok(Values::Float(cells.iter().map(float).collect()))
 }
 
-/// A cell of a text file as a number: `None` if it is none, not a number if it is empty.
+/// A cell of a text file as a number: `None` if it is none, not a number if it is empty. Truth values are
+/// numbers, as in tables with types.
 pub(crate) fn number_in(text: &[u8]) -> Option<f64> {
     match text.trim_ascii() {
         [] => Some(f64::NAN),
+        b"true" | b"True" | b"TRUE" => Some(1.0),
+        b"false" | b"False" | b"FALSE" => Some(0.0),
         text => std::str::from_utf8(text).ok()?.parse().ok(),
+    }
+}
+
+/// The text that the same value has in a table with types: `7` for `7.0` and `007`, `1` for `True`. What
+/// is no number stays as it is.
+pub(crate) fn plain(text: &str) -> Cow<'_, str> {
+    if let Ok(whole) = text.trim().parse::<i64>() {
+        return Cow::Owned(whole.to_string());
+    }
+    match number_in(text.as_bytes()) {
+        Some(number) if number.is_nan() => Cow::Borrowed(""),
+        Some(number) => Cow::Owned(number.to_string()),
+        None => Cow::Borrowed(text),
     }
 }
 
@@ -91,13 +107,35 @@ pub(crate) fn text_of(values: &Values, row: usize) -> Cow<'_, str> {
         Values::Whole(whole) => Cow::Owned(whole[row].to_string()),
         Values::Float(floats) if floats[row].is_nan() => Cow::Borrowed(""),
         Values::Float(floats) => Cow::Owned(floats[row].to_string()),
-        Values::Text(texts) | Values::Cells(texts) => String::from_utf8_lossy(texts.get(row)),
+        Values::Text(texts) => String::from_utf8_lossy(texts.get(row)),
+        Values::Cells(texts) => match String::from_utf8_lossy(texts.get(row)) {
+            Cow::Borrowed(text) => plain(text),
+            Cow::Owned(text) => Cow::Owned(text),
+        },
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cell_has_the_text_of_its_value() {
+        for (cell, text) in [
+            ("7", "7"),
+            ("7.0", "7"),
+            (" 007", "7"),
+            ("7.5", "7.5"),
+            ("9007199254740993", "9007199254740993"),
+            ("True", "1"),
+            ("FALSE", "0"),
+            ("", ""),
+            ("Rome", "Rome"),
+            ("7a", "7a"),
+        ] {
+            assert_eq!(plain(cell), text, "{cell}");
+        }
+    }
 
     #[test]
     fn texts_beside_numbers_are_refused() {

@@ -37,16 +37,17 @@ impl FitCommand {
             Trained::Model(model) => model,
             Trained::Served(_) => return Ok(()),
         };
+        // What was trained is kept, whatever is wrong with the rows to judge it by.
+        if let Some(dir) = &self.save {
+            model.save(dir)?;
+            (watch.on_line)(&format!("saved to {}", dir.display()));
+        }
         if let Some(test) = test {
             let line = match self.settings.loss {
                 Loss::Log => format!("test AUC {:.5}", model.auc(&test)?),
                 Loss::Squared => format!("test RMSE {:.5}", model.rmse(&test)?),
             };
             (watch.on_line)(&line);
-        }
-        if let Some(dir) = &self.save {
-            model.save(dir)?;
-            (watch.on_line)(&format!("saved to {}", dir.display()));
         }
         Ok(())
     }

@@ -111,6 +111,20 @@ impl Encoding {
         Ok(encoded)
     }
 
+    /// The inputs of the program.
+    pub(crate) fn feeds(&self) -> Vec<String> {
+        let numbers = (self.n_numbers() > 0).then(|| self.numbers_name());
+        self.categories().map(|feature| feature.name.clone()).chain(numbers).collect()
+    }
+
+    /// Whether a program with these inputs is the one that it is of.
+    pub fn fits(&self, feeds: &[String]) -> bool {
+        let (mut expected, mut found) = (self.feeds(), feeds.to_vec());
+        expected.sort();
+        found.sort();
+        expected == found
+    }
+
     /// The target of a table, a number for each row.
     pub(crate) fn labels(&self, frame: &DataFrame) -> Result<Vec<f32>> {
         let names = || frame.series().iter().map(|series| series.name.as_str());
@@ -136,9 +150,11 @@ impl Encoding {
         }
         let (slot, n) = (Some(feature.name.as_str()), self.n_ids);
         Ok(match values {
-            Values::Text(texts) | Values::Cells(texts) => {
+            Values::Text(texts) => texts.iter().map(|text| hash_id(text, slot, n)).collect(),
+            Values::Cells(texts) if feature.holds_texts => {
                 texts.iter().map(|text| hash_id(text, slot, n)).collect()
             }
+            // Numbers have the same ids in all tables, however they are written.
             _ => (0..values.len()).map(|row| hash_id(&*text_of(values, row), slot, n)).collect(),
         })
     }

@@ -53,6 +53,8 @@ pub enum Error {
     ExtraColumn { column: String, near: DidYouMean },
     #[error("column `{column}` held {expected} when the model was trained, and holds {found} now")]
     ColumnType { column: String, expected: &'static str, found: &'static str },
+    #[error("column `{column}` holds texts: it can only be a category")]
+    NotNumbers { column: String },
     #[error("column `{column}` should be a number in row {row}, not `{text}`")]
     NotANumber { column: String, row: usize, text: String },
     #[error("column `{column}` is infinite in row {row}")]

@@ -14,7 +14,7 @@ use crate::epochs::{Best, Epoch, Rows, Tables};
 use crate::error::Result;
 use crate::job::CtrWorker;
 use crate::layers::{ModelBuilder, Outputs};
-use crate::model::{CtrModel, Predict, feeds};
+use crate::model::{CtrModel, Predict};
 use crate::settings::Ctr;
 
 /// What a model is trained on.
@@ -125,7 +125,7 @@ impl Ctr {
 
 /// The part of a program that predicts.
 fn predictions(main: &Program, outputs: &Outputs, encoding: &Encoding) -> Result<Program> {
-    let feeds = feeds(encoding);
+    let feeds = encoding.feeds();
     let feeds: Vec<&str> = feeds.iter().map(String::as_str).collect();
     Ok(main.clone_for_test().prune(&[outputs.predicted.name()], &feeds)?)
 }

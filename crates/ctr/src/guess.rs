@@ -15,21 +15,16 @@ const SKEWED: f64 = 8.0;
 /// What a column is: what the user said, or the best guess.
 pub(crate) fn feature(series: &Series, said: Option<FeatureKind>) -> Result<Feature> {
     let name = series.name.clone();
-    let numbers = match said {
-        Some(FeatureKind::Category) => None,
-        _ => numbers(&series.values),
-    };
-    let holds_texts = match &series.values {
-        Values::Text(_) => true,
-        Values::Cells(_) => numbers.is_none(),
-        Values::Whole(_) | Values::Float(_) => false,
-    };
-    let Some(numbers) = numbers else {
-        if said.is_some_and(|kind| kind != FeatureKind::Category) {
-            let (expected, found) = ("numbers", "texts");
-            return Err(Error::ColumnType { column: name, expected, found });
-        }
+    let numbers = numbers(&series.values);
+    if said == Some(FeatureKind::Category) {
+        let holds_texts = numbers.is_none();
         return Ok(Feature { name, scaling: Scaling::Category, holds_texts });
+    }
+    let Some(numbers) = numbers else {
+        if said.is_some() {
+            return Err(Error::NotNumbers { column: name });
+        }
+        return Ok(Feature { name, scaling: Scaling::Category, holds_texts: true });
     };
     if let Some(row) = numbers.iter().position(|number| number.is_infinite()) {
         return Err(Error::Infinite { column: name, row });
@@ -132,6 +127,6 @@ mod tests {
         texts.push(b"a");
         let series = Series { name: "zip".into(), values: Values::Text(texts) };
         let error = feature(&series, Some(FeatureKind::Count)).unwrap_err();
-        assert!(matches!(error, Error::ColumnType { .. }), "{error}");
+        assert!(matches!(error, Error::NotNumbers { .. }), "{error}");
     }
 }

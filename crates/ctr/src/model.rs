@@ -4,8 +4,7 @@ use std::path::Path;
 
 use data::DataFrame;
 use program::{Net, Program};
-use train::folder::Folder;
-use train::io::{ExtraFile, SaveInference, load_inference_model, save_inference_model};
+use train::io::{ExtraFile, SaveInference, save_inference_model};
 use train::{Executor, Scope};
 
 use crate::batches::Batches;
@@ -13,6 +12,7 @@ use crate::encode::{Encoded, Encoding};
 use crate::error::{Error, Result};
 use crate::json;
 use crate::judge;
+use crate::saved::{EncodedModel, read_encoding};
 
 /// Rows that are predicted at once.
 const BATCH: usize = 1024;
@@ -108,7 +108,7 @@ impl CtrModel {
         if self.is_copy {
             return Ok(());
         }
-        let feeds = feeds(&self.encoding);
+        let feeds = self.encoding.feeds();
         let feeds: Vec<&str> = feeds.iter().map(String::as_str).collect();
         let bytes = json::to_bytes(&self.encoding);
         let options = SaveInference {
@@ -123,62 +123,21 @@ impl CtrModel {
 
     /// Loads a model that [`CtrModel::save`] wrote.
     pub fn load(dir: &Path) -> Result<Self> {
-        if !dir.is_dir() {
-            return Err(train::Error::NoDirectory { path: dir.to_path_buf() }.into());
-        }
-        // A model may be replaced while it is read: its encoding is of the same save.
-        let (mut before, mut tries) = (read_encoding(dir)?, 0);
-        loop {
-            let scope = Scope::new();
-            let model = load_inference_model(&scope, dir, None, None)?;
-            let after = read_encoding(dir)?;
-            if before == after {
-                return Self::of(dir, after, model, scope);
-            }
-            (before, tries) = (after, tries + 1);
-            if tries > 3 {
-                let reason = "it is being replaced all the time".to_string();
-                return Err(Error::NotSaved { dir: dir.to_path_buf(), reason });
-            }
-        }
-    }
-
-    fn of(
-        dir: &Path,
-        encoding: Encoding,
-        model: train::io::InferenceModel,
-        scope: Scope,
-    ) -> Result<Self> {
-        let mut expected = feeds(&encoding);
-        let mut found = model.feeds.clone();
-        expected.sort();
-        found.sort();
-        let [fetch] = model.fetches.as_slice() else {
-            let reason = "it does not have one prediction".to_string();
-            return Err(Error::NotSaved { dir: dir.to_path_buf(), reason });
-        };
-        if expected != found {
+        let refuse = |reason| Error::NotSaved { dir: dir.to_path_buf(), reason };
+        let none = || refuse(format!("there is no {}", json::FILE));
+        read_encoding(dir)?.ok_or_else(none)?;
+        let EncodedModel { scope, model, encoding } = EncodedModel::load(dir, None, None)?;
+        let encoding = encoding.ok_or_else(none)?;
+        if !encoding.fits(&model.feeds) {
             let reason = format!("its program is fed other columns than {} says", json::FILE);
-            return Err(Error::NotSaved { dir: dir.to_path_buf(), reason });
+            return Err(refuse(reason));
         }
+        let [fetch] = model.fetches.as_slice() else {
+            return Err(refuse("it does not have one prediction".to_string()));
+        };
         let (fetch, executor) = (fetch.clone(), Executor::new());
         let net = Net { main: model.program.clone(), ..Net::default() };
         let predictor = Predict { program: model.program, fetch, scope, executor };
         Ok(Self { encoding, net, predictor, is_copy: false })
     }
-}
-
-/// The inputs of a model.
-pub(crate) fn feeds(encoding: &Encoding) -> Vec<String> {
-    let numbers = (encoding.n_numbers() > 0).then(|| encoding.numbers_name());
-    encoding.categories().map(|feature| feature.name.clone()).chain(numbers).collect()
-}
-
-fn read_encoding(dir: &Path) -> Result<Encoding> {
-    let refuse = |reason| Error::NotSaved { dir: dir.to_path_buf(), reason };
-    let folder = Folder::open(dir)?;
-    if !folder.has(json::FILE) {
-        return Err(refuse(format!("there is no {}", json::FILE)));
-    }
-    json::from_bytes(&folder.read(json::FILE)?).map_err(refuse)
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use data::{Series, Values};
 
-use crate::cells::{numbers, text_of};
+use crate::cells::{numbers, plain, text_of};
 use crate::error::{Error, Result};
 use crate::settings::Ctr;
 use crate::words::Loss;
@@ -47,7 +47,11 @@ impl CtrTarget {
         {
             found.reverse();
         }
-        match (found.as_slice(), &settings.positive) {
+        let positive = settings.positive.as_ref().map(|said| match found.contains(said) {
+            true => said.clone(),
+            false => plain(said).into_owned(),
+        });
+        match (found.as_slice(), &positive) {
             ([], _) => Err(Error::NoRows),
             ([value], _) => Err(Error::OneClass { target: name, value: value.clone() }),
             ([a, b], Some(positive)) if positive == a => {
@@ -75,7 +79,7 @@ impl CtrTarget {
 
     fn class(&self, values: &Values, row: usize) -> Result<f32> {
         let (text, target) = (text_of(values, row), self.name.clone());
-        match self.classes.iter().position(|class| *class == text) {
+        match self.classes.iter().position(|class| *class == text || plain(class) == plain(&text)) {
             Some(class) => Ok(class as f32),
             None if text.is_empty() => Err(Error::MissingTarget { target, row }),
             None => {

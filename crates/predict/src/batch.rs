@@ -114,6 +114,30 @@ impl Samples {
         )
     }
 
+    /// Gives a slot the integers or numbers of an array of this shape. Its first dimension counts the samples,
+    /// unless it is the only one. A sample has the shape of the slot, or is flat; dimensions of one number
+    /// do not matter.
+    pub fn set_shaped(&mut self, name: &str, column: Column<'_>, shape: &[usize]) -> Result<()> {
+        let [n_samples, rest @ ..] = shape else { return self.set(name, column) };
+        if rest.is_empty() {
+            return self.set(name, column);
+        }
+        let slot = &self.slots[self.place(name)?];
+        let is_larger = |dim: &usize| *dim != 1;
+        let dims = slot.dims.iter().map(|&dim| usize::try_from(dim).unwrap_or(0));
+        let expected: Vec<usize> = dims.filter(is_larger).collect();
+        let found: Vec<usize> = rest.iter().copied().filter(is_larger).collect();
+        // Numbers of another layout would be taken for others, and nobody would notice.
+        if !slot.is_sequence() && found.len() > 1 && found != expected {
+            let problem = format!(
+                "a sample has the shape {:?}, but each sample given has {rest:?}",
+                slot.dims
+            );
+            return Err(Error::WrongLength { slot: slot.name.clone(), problem });
+        }
+        self.set_samples(name, column, *n_samples)
+    }
+
     /// Gives the slot of a number its values.
     pub(crate) fn set_at(&mut self, at: usize, column: Column<'_>) -> Result<()> {
         let slot = &self.slots[at];

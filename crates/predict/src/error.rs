@@ -9,8 +9,19 @@ pub enum Error {
     #[error(transparent)]
     Train(#[from] train::Error),
 
+    /// A table does not have the columns that the model was trained on, or its folder is damaged.
+    #[error(transparent)]
+    Table(#[from] ctr::Error),
+
+    /// The model does not know columns of a table.
+    #[error("the model is fed slots, not the columns of a table: {} was not saved by CTR", dir.display())]
+    NoEncoding {
+        /// Its folder.
+        dir: std::path::PathBuf,
+    },
+
     /// A name that the model does not have.
-    #[error("the model has no slot `{slot}`{near}; it has {}", known.join(", "))]
+    #[error("the model has no slot `{slot}`.{near} It has: {}", known.join(", "))]
     UnknownSlot {
         /// The name that was given.
         slot: String,

@@ -9,6 +9,7 @@ mod batch;
 mod compute;
 mod cores;
 mod error;
+mod files;
 mod fold;
 mod model;
 mod predictor;
@@ -18,7 +19,7 @@ mod stamp;
 
 pub use batch::{Column, Samples};
 pub use error::{Error, Result};
-pub use model::ModelFiles;
+pub use files::ModelFiles;
 pub use predictor::Predictor;
 pub use serve::{Limits, PredictionServer, Settings, read_request};
 pub use slot::Slot;

@@ -4,26 +4,19 @@ use std::path::Path;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 
+use ctr::{EncodedModel, Encoding};
+use data::DataFrame;
 use program::Program;
 use program::op::computes_by_sample;
 use tensor::{EvenIfPoisoned, Tensor, Value};
-use train::io::load_inference_model;
 use train::{Executor, Feed, PackedWeights, Scope};
 
 use crate::batch::Samples;
 use crate::cores::Cores;
 use crate::error::{Error, Result};
+use crate::files::ModelFiles;
 use crate::fold::fold_constants;
 use crate::slot::Slot;
-
-/// The files of a model, where they do not have their usual names.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ModelFiles {
-    /// The program, instead of `__model__`.
-    pub model: Option<String>,
-    /// One file with all parameters.
-    pub params: Option<String>,
-}
 
 /// One prepared program, parameters that all threads read, and a worker for each thread that predicts at
 /// the same time.
@@ -31,6 +24,8 @@ pub(crate) struct Model {
     program: Program,
     slots: Arc<[Slot]>,
     fetches: Vec<String>,
+    /// What becomes of the columns of a table, if CTR saved the model.
+    encoding: Option<Encoding>,
     /// What batches are copies of: their names are compared by place, then.
     empty: Samples,
     params: Vec<(String, Value)>,
@@ -62,9 +57,15 @@ impl Model {
         files: &ModelFiles,
         n_threads: Arc<AtomicUsize>,
     ) -> Result<Self> {
-        let scope = Scope::new();
-        let mut model =
-            load_inference_model(&scope, dir, files.model.as_deref(), files.params.as_deref())?;
+        let files = files.found_in(dir);
+        let loaded = EncodedModel::load(dir, files.model.as_deref(), files.params.as_deref())
+            .map_err(|error| match error {
+                ctr::Error::Train(error) => Error::Train(error),
+                error => Error::Table(error),
+            })?;
+        let EncodedModel { scope, mut model, encoding } = loaded;
+        // Another model may have been saved over one of CTR, whose encoding is still there.
+        let encoding = encoding.filter(|encoding| encoding.fits(&model.feeds));
         fold_constants(&mut model.program, &scope);
         let slots: Arc<[Slot]> = Slot::all(&model)?.into();
         let shared = |name: String| {
@@ -86,6 +87,7 @@ impl Model {
             empty: Samples::new(slots.clone()),
             slots,
             fetches,
+            encoding,
             params,
             idle: Mutex::default(),
             joined: Mutex::default(),
@@ -99,6 +101,20 @@ impl Model {
     /// What it predicts, in the order of the results.
     pub(crate) fn fetches(&self) -> &[String] {
         &self.fetches
+    }
+
+    /// What becomes of the columns of a table, if CTR saved the model.
+    pub(crate) fn encoding(&self) -> Option<&Encoding> {
+        self.encoding.as_ref()
+    }
+
+    /// The rows of a table as a batch.
+    pub(crate) fn encode(&self, encoding: &Encoding, frame: &DataFrame) -> Result<Samples> {
+        let mut batch = self.batch();
+        for (name, tensor) in encoding.feed(frame)?.iter() {
+            batch.set_tensor(name, tensor)?;
+        }
+        Ok(batch)
     }
 
     /// Bytes of the parameters.

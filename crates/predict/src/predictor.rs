@@ -5,12 +5,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, RwLock, Weak};
 use std::time::Duration;
 
+use ctr::Encoding;
+use data::DataFrame;
 use tensor::{EvenIfPoisoned, Tensor};
 use train::Feed;
 
 use crate::batch::Samples;
 use crate::error::{Error, Result};
-use crate::model::{Model, ModelFiles};
+use crate::files::ModelFiles;
+use crate::model::Model;
 use crate::slot::Slot;
 use crate::stamp::Stamp;
 
@@ -116,6 +119,16 @@ impl Predictor {
         self.model().slots().clone()
     }
 
+    /// What becomes of the columns of a table, if CTR saved the model.
+    pub fn encoding(&self) -> Option<Encoding> {
+        self.model().encoding().cloned()
+    }
+
+    /// Whether it predicts for tables: CTR saved the model.
+    pub fn has_encoding(&self) -> bool {
+        self.model().encoding().is_some()
+    }
+
     /// The names of what it predicts.
     pub fn outputs(&self) -> Vec<String> {
         self.model().fetches().to_vec()
@@ -158,6 +171,16 @@ impl Predictor {
             return Err(Error::MissingSlot { slot: slot.name.clone() });
         }
         model.predict(batch)
+    }
+
+    /// Predicts for the rows of a table with the columns that the model was trained on: texts, numbers and
+    /// missing values, as they are. This is for models that CTR saved.
+    pub fn predict_table(&self, frame: &DataFrame) -> Result<Vec<Tensor>> {
+        let model = self.model();
+        let Some(encoding) = model.encoding() else {
+            return Err(Error::NoEncoding { dir: self.0.dir.clone() });
+        };
+        model.predict(&mut model.encode(encoding, frame)?)
     }
 
     /// Runs the model on tensors as they are, with whatever shapes and sequences they have: a tensor for

@@ -151,6 +151,7 @@ pub(crate) fn from_ctr(error: CtrError) -> PyErr {
         CtrError::Fleet(error) => from_fleet(error),
         CtrError::MixedColumn { .. }
         | CtrError::Unsupported { .. }
+        | CtrError::NotNumbers { .. }
         | CtrError::ColumnType { .. } => PyTypeError::new_err(text),
         CtrError::Diverged { .. } => PyRuntimeError::new_err(text),
         CtrError::Stopped => PyKeyboardInterrupt::new_err(text),

@@ -1,5 +1,6 @@
 //! `paddlewheel.Predictor` and `paddlewheel serve`.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -10,7 +11,8 @@ use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 use tensor::{DType, Tensor};
 
 use crate::array::{PlainArray, copy_array, look_at, to_numpy};
-use crate::error::{from_tensor, from_train};
+use crate::ctr::frame_from_py;
+use crate::error::{from_ctr, from_tensor, from_train};
 use crate::tensor::PyTensor;
 
 /// An error of a prediction as Python knows such errors.
@@ -18,6 +20,7 @@ pub(crate) fn from_predict(error: predict::Error) -> PyErr {
     let text = error.to_string();
     match error {
         predict::Error::Train(error) => from_train(error),
+        predict::Error::Table(error) => from_ctr(error),
         predict::Error::UnknownSlot { .. } | predict::Error::MissingSlot { .. } => {
             PyKeyError::new_err(text)
         }
@@ -31,7 +34,7 @@ pub(crate) fn from_predict(error: predict::Error) -> PyErr {
 /// Predicts with a saved model, from any number of threads.
 ///
 /// `predict({"C1": ids, …})` takes arrays, lists or a DataFrame. An array of ids has one id for each
-/// sample; a list of lists has a sequence for each.
+/// sample; a list of lists has a sequence for each. A model that `CTR.save` wrote takes what it was trained on.
 #[pyclass(name = "Predictor", module = "paddlewheel", frozen)]
 pub(crate) struct PyPredictor(Predictor);
 
@@ -79,15 +82,28 @@ impl PyPredictor {
         self.0.n_bytes()
     }
 
-    /// Predicts for all samples: an array, or a list of them if the model has several outputs.
+    /// What the columns of a table are (`category`, `count`, `number`), if `CTR.save` wrote the model, else None.
+    #[getter]
+    fn columns(&self) -> Option<BTreeMap<String, &'static str>> {
+        let encoding = self.0.encoding()?;
+        let features = encoding.features.into_iter();
+        Some(features.map(|feature| (feature.name.clone(), feature.kind().name())).collect())
+    }
+
+    /// Predicts for all samples: an array, or a list of them if the model has several outputs. A model that
+    /// `CTR.save` wrote takes the columns of a table as they were in training.
     fn predict(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        let mut batch = self.0.batch();
-        // A dictionary, or anything with columns by name.
-        for name in data.call_method0("keys")?.try_iter()? {
-            let name = name?;
-            fill(&mut batch, &name.extract::<String>()?, &data.get_item(&name)?)?;
-        }
-        let outputs = py.detach(|| self.0.predict(&mut batch)).map_err(from_predict)?;
+        let outputs = match self.0.has_encoding() {
+            true => {
+                let frame = frame_from_py(data)?;
+                py.detach(|| self.0.predict_table(&frame))
+            }
+            false => {
+                let mut batch = self.batch(data)?;
+                py.detach(|| self.0.predict(&mut batch))
+            }
+        };
+        let outputs = outputs.map_err(from_predict)?;
         let mut arrays = outputs.iter().map(|output| to_numpy(py, output));
         match (arrays.next(), outputs.len()) {
             (Some(first), 1) => first,
@@ -118,8 +134,36 @@ impl PyPredictor {
 
     fn __repr__(&self) -> String {
         let n_bytes = self.0.n_bytes();
-        let n_slots = self.0.slots().len();
-        format!("Predictor({}, {n_slots} slots, {n_bytes} bytes)", self.0.dir().display())
+        let takes = match self.0.encoding() {
+            Some(encoding) => format!("{} columns", encoding.features.len()),
+            None => format!("{} slots", self.0.slots().len()),
+        };
+        format!("Predictor({}, {takes}, {n_bytes} bytes)", self.0.dir().display())
+    }
+}
+
+impl PyPredictor {
+    /// The samples of a dictionary, or of anything else with columns by name.
+    fn batch(&self, data: &Bound<'_, PyAny>) -> PyResult<predict::Samples> {
+        let names = match (data.getattr_opt("keys")?, data.getattr_opt("column_names")?) {
+            (Some(keys), _) => keys.call0()?,
+            (None, Some(names)) => names,
+            (None, None) => {
+                let kind = data.get_type().name()?;
+                let text = format!("expected a dict of columns or a DataFrame, not {kind}");
+                return Err(PyTypeError::new_err(text));
+            }
+        };
+        let (mut batch, mut given) = (self.0.batch(), BTreeSet::new());
+        for name in names.try_iter()? {
+            let key = name?;
+            let name: String = key.str()?.extract()?;
+            fill(&mut batch, &name, &data.get_item(&key)?)?;
+            if !given.insert(name.clone()) {
+                return Err(wrong(&name, "it is given twice"));
+            }
+        }
+        Ok(batch)
     }
 }
 
@@ -173,18 +217,13 @@ fn fill_plain(
     filled.transpose().map(|filled| filled.is_some())
 }
 
-/// The first dimension of an array counts the samples, unless it is the only one.
 fn set_shaped(
     batch: &mut predict::Samples,
     name: &str,
     column: Column<'_>,
     shape: &[usize],
 ) -> PyResult<()> {
-    let set = match *shape {
-        [n_samples, _, ..] => batch.set_samples(name, column, n_samples),
-        _ => batch.set(name, column),
-    };
-    set.map_err(from_predict)
+    batch.set_shaped(name, column, shape).map_err(from_predict)
 }
 
 fn wrong(name: &str, problem: &str) -> PyErr {

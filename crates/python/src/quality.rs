@@ -120,12 +120,17 @@ impl PyScoredSamples {
     }
 }
 
+/// An array, a list, or a column of a DataFrame.
 fn tensor_of(object: &Bound<'_, PyAny>, argument: &str) -> PyResult<Tensor> {
     let mut tensor = Tensor::default();
-    match copy_array(object, &mut tensor)? {
-        true => Ok(tensor),
-        false => Err(PyValueError::new_err(format!("The '{argument}' must be a numpy ndarray."))),
+    let array = object.py().import("numpy")?.call_method1("asarray", (object,))?;
+    let kind: String = array.getattr("dtype")?.getattr("kind")?.extract()?;
+    if !matches!(kind.as_str(), "b" | "i" | "u" | "f") || !copy_array(&array, &mut tensor)? {
+        let dtype = array.getattr("dtype")?;
+        let text = format!("{argument} must be an array of numbers, not of {dtype}");
+        return Err(PyValueError::new_err(text));
     }
+    Ok(tensor)
 }
 
 /// Ids, exact to the last digit.

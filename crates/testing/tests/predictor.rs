@@ -63,7 +63,13 @@ fn models_of_the_real_fluid_predict_what_it_predicts() {
     };
     let combined =
         ModelFiles { model: Some("model.bin".to_string()), params: Some("params.bin".to_string()) };
-    for (dir, names) in [("inference", ModelFiles::default()), ("inference_combined", combined)] {
+    let unnamed = ModelFiles::default();
+    // Files that nobody names are found.
+    for (dir, names) in [
+        ("inference", unnamed.clone()),
+        ("inference_combined", combined),
+        ("inference_combined", unnamed),
+    ] {
         let input = &files["ctr"]["input"];
         let dir = golden_model(&format!("ctr/{dir}"));
         let predictor = Predictor::load_files(&dir, names).unwrap();

@@ -24,8 +24,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ("train", &["tensor", "program", "data", "ps", "count"]),
     ("fleet", &["tensor", "program", "data", "ps", "train", "count", "watch", "tell"]),
     ("export", &["tensor", "program", "train", "count"]),
-    ("predict", &["tensor", "program", "train", "count", "watch"]),
     ("ctr", &["tensor", "program", "data", "train", "fleet", "count"]),
+    ("predict", &["tensor", "program", "data", "train", "count", "watch", "ctr"]),
     ("cli", &["program", "data", "ps", "fleet", "predict", "ctr", "export"]),
     (
         "python",

@@ -10,7 +10,9 @@ use watch::http::{HttpAnswer, HttpRequest, JSON, NoRequest, Requests};
 
 use super::queue::{NotPredicted, Predicted};
 use super::{ServerState, json, raw};
+use crate::batch::Samples;
 use crate::error::Error;
+use crate::model::Model;
 
 /// Raw columns, both ways.
 pub(super) const COLUMNS: &str = "application/x-paddlewheel-columns";
@@ -26,7 +28,7 @@ pub(super) fn serve(stream: TcpStream, shared: &ServerState) {
     while !shared.stops.load(Ordering::Relaxed) {
         let mut held = HeldBytes { shared, n_bytes: 0 };
         let request =
-            requests.next(|kind, n_bytes| held.take(n_bytes.saturating_mul(weight(kind))));
+            requests.next(|kind, n_bytes| held.take(n_bytes.saturating_mul(weight(kind, shared))));
         let started = Instant::now();
         let answer = match request {
             Ok(request) => {
@@ -66,9 +68,15 @@ impl Drop for HeldBytes<'_> {
 }
 
 /// How many bytes of memory a byte of a body may take until it is predicted: a number of JSON is two
-/// bytes of text, and a value of 32 bytes.
-fn weight(kind: &str) -> usize {
-    if kind.starts_with(COLUMNS) { 3 } else { 20 }
+/// bytes of text, and a value of 32 bytes. A table has its cells beside that.
+fn weight(kind: &str, shared: &ServerState) -> usize {
+    let is_table = shared.predictor.model().encoding().is_some();
+    match (kind.starts_with(COLUMNS), is_table) {
+        (true, false) => 3,
+        (true, true) => 6,
+        (false, false) => 20,
+        (false, true) => 40,
+    }
 }
 
 fn answer(request: &HttpRequest, shared: &ServerState) -> HttpAnswer {
@@ -110,20 +118,22 @@ fn describe(shared: &ServerState) -> HttpAnswer {
             })
         })
         .collect();
-    let body = json!({ "slots": slots, "outputs": shared.predictor.outputs() });
+    let mut body = json!({ "slots": slots, "outputs": shared.predictor.outputs() });
+    if let Some(encoding) = shared.predictor.model().encoding() {
+        let features = encoding.features.iter();
+        body["columns"] = features
+            .map(|column| json!({ "name": column.name, "kind": column.kind().name() }))
+            .collect();
+    }
     HttpAnswer::json(body)
 }
 
 fn predict(request: &HttpRequest, shared: &ServerState) -> HttpAnswer {
     let model = shared.predictor.model();
-    let mut batch = model.batch();
     let is_raw = request.kind.starts_with(COLUMNS);
-    let filled = match is_raw {
-        true => raw::fill(&request.body, &mut batch),
-        false => json::fill(&request.body, &mut batch),
-    };
-    let n_samples = match filled.and_then(|()| Ok(batch.n_samples()?)) {
-        Ok(n_samples) => n_samples,
+    let filled = batch_of(&request.body, is_raw, &model);
+    let (batch, n_samples) = match filled.and_then(|batch| Ok((batch.n_samples()?, batch))) {
+        Ok((n_samples, batch)) => (batch, n_samples),
         Err(problem) => return HttpAnswer::error(400, &problem.to_string()),
     };
     if n_samples > shared.limits.queued_samples {
@@ -152,6 +162,20 @@ fn predict(request: &HttpRequest, shared: &ServerState) -> HttpAnswer {
             false => HttpAnswer::error(500, &error.to_string()),
         },
     }
+}
+
+/// The samples of a body: slots of the model, or rows of a table if CTR saved it.
+fn batch_of(body: &[u8], is_raw: bool, model: &Model) -> Result<Samples, BadBody> {
+    if let Some(encoding) = model.encoding() {
+        let frame = if is_raw { raw::table(body)? } else { json::table(body, encoding)? };
+        return Ok(model.encode(encoding, &frame)?);
+    }
+    let mut batch = model.batch();
+    match is_raw {
+        true => raw::fill(body, &mut batch)?,
+        false => json::fill(body, &mut batch)?,
+    }
+    Ok(batch)
 }
 
 /// Why a body is no batch.

@@ -1,9 +1,13 @@
 //! Requests and answers as JSON.
 //!
-//! A request is `{"columns": {"C1": [17, 4], "C2": [[1, 2], [3]]}}` or `{"rows": [{"C1": 17, "C2": [1, 2]}, …]}`.
+//! A request is `{"columns": {"C1": [17, 4], "C2": [[1, 2], [3]]}}` or `{"rows": [{"C1": 17, "C2": [1, 2]}, …]}`. Of a
+//! model that CTR saved, values are those of a table: a number, a text, or null.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 
+use ctr::{Cell, Encoding, values_of};
+use data::{DataFrame, Series};
 use serde_json::{Map, Value};
 use tensor::{DType, Tensor};
 
@@ -14,19 +18,91 @@ use crate::slot::Slot;
 
 type Result<T> = std::result::Result<T, BadBody>;
 
-/// Fills a batch from the body of a request.
-pub(super) fn fill(body: &[u8], batch: &mut Samples) -> Result<()> {
-    let form = || BadBody::Form("the body is no object with \"columns\" or \"rows\"".to_string());
-    match serde_json::from_slice(body)? {
-        Value::Object(mut all) if all.len() == 1 => {
+/// The two forms of a body.
+enum JsonBody {
+    Columns(Map<String, Value>),
+    Rows(Vec<Map<String, Value>>),
+}
+
+impl JsonBody {
+    fn read(body: &[u8]) -> Result<Self> {
+        let form = |text: &str| BadBody::Form(text.to_string());
+        if let Value::Object(mut all) = serde_json::from_slice(body)?
+            && all.len() == 1
+        {
             match (all.remove("columns"), all.remove("rows")) {
-                (Some(Value::Object(columns)), _) => fill_columns(&columns, batch),
-                (_, Some(Value::Array(rows))) => fill_rows(&rows, batch),
-                _ => Err(form()),
+                (Some(Value::Object(columns)), _) => return Ok(Self::Columns(columns)),
+                (_, Some(Value::Array(rows))) => {
+                    let object = |row| match row {
+                        Value::Object(row) => Ok(row),
+                        _ => Err(form("a row is an object with a value for each slot")),
+                    };
+                    return Ok(Self::Rows(rows.into_iter().map(object).collect::<Result<_>>()?));
+                }
+                _ => {}
             }
         }
-        _ => Err(form()),
+        Err(form("the body is no object with \"columns\" or \"rows\""))
     }
+}
+
+/// Fills a batch from the body of a request.
+pub(super) fn fill(body: &[u8], batch: &mut Samples) -> Result<()> {
+    match JsonBody::read(body)? {
+        JsonBody::Columns(columns) => fill_columns(&columns, batch),
+        JsonBody::Rows(rows) => fill_rows(&rows, batch),
+    }
+}
+
+/// The table of a body. A row may leave out what the model does not read.
+pub(super) fn table(body: &[u8], encoding: &Encoding) -> Result<DataFrame> {
+    let mut series = Vec::new();
+    match JsonBody::read(body)? {
+        JsonBody::Columns(columns) => {
+            for (name, values) in columns {
+                let Value::Array(values) = values else {
+                    let problem = format!("column `{name}`: a column is a list of values");
+                    return Err(BadBody::Form(problem));
+                };
+                series.push(one_series(name, values)?);
+            }
+        }
+        JsonBody::Rows(mut rows) => {
+            let names: BTreeSet<String> = rows.iter().flat_map(Map::keys).cloned().collect();
+            for name in names {
+                let is_read = encoding.features.iter().any(|feature| feature.name == name);
+                if is_read && rows.iter().any(|row| !row.contains_key(&name)) {
+                    return Err(Error::Table(ctr::Error::MissingColumn { column: name }).into());
+                }
+                let values = rows.iter_mut().map(|row| row.remove(&name).unwrap_or_default());
+                let values = values.collect();
+                series.push(one_series(name, values)?);
+            }
+        }
+    }
+    Ok(DataFrame::new(series).map_err(ctr::Error::from).map_err(Error::Table)?)
+}
+
+fn one_series(name: String, values: Vec<Value>) -> Result<Series> {
+    let cell = |value| match value {
+        Value::Null => Ok(Cell::Missing),
+        Value::Bool(truth) => Ok(Cell::Whole(truth.into())),
+        Value::Number(number) => match number.as_i64() {
+            Some(whole) => Ok(Cell::Whole(whole)),
+            None => Ok(Cell::Float(number.as_f64().unwrap_or(f64::NAN))),
+        },
+        Value::String(text) => Ok(Cell::Text(text)),
+        Value::Array(_) => Err(unsupported(&name, "a list")),
+        Value::Object(_) => Err(unsupported(&name, "an object")),
+    };
+    let cells = values.into_iter().map(cell).collect::<std::result::Result<Vec<Cell>, Error>>()?;
+    let values = values_of(&name, &cells).map_err(Error::Table)?;
+    Ok(Series { name, values })
+}
+
+fn unsupported(column: &str, found: &str) -> Error {
+    let (column, found) = (column.to_string(), found.to_string());
+    Error::Table(ctr::Error::Unsupported { column, found })
 }
 
 fn fill_columns(columns: &Map<String, Value>, batch: &mut Samples) -> Result<()> {
@@ -41,22 +117,16 @@ fn fill_columns(columns: &Map<String, Value>, batch: &mut Samples) -> Result<()>
     Ok(())
 }
 
-fn fill_rows(rows: &[Value], batch: &mut Samples) -> Result<()> {
+fn fill_rows(rows: &[Map<String, Value>], batch: &mut Samples) -> Result<()> {
     let slots: Vec<Slot> = batch.slots().to_vec();
-    let mut objects = Vec::with_capacity(rows.len());
-    for row in rows {
-        let Value::Object(row) = row else {
-            return Err(BadBody::Form("a row is an object with a value for each slot".to_string()));
-        };
-        for name in row.keys().filter(|name| slots.iter().all(|slot| slot.name != **name)) {
-            batch.place(name)?;
-        }
-        objects.push(row);
+    let names = rows.iter().flat_map(Map::keys);
+    for name in names.filter(|name| slots.iter().all(|slot| slot.name != **name)) {
+        batch.place(name)?;
     }
     for (at, slot) in slots.iter().enumerate() {
         let missing = || Error::MissingSlot { slot: slot.name.clone() };
         let samples: std::result::Result<Vec<&Value>, Error> =
-            objects.iter().map(|row| row.get(&slot.name).ok_or_else(missing)).collect();
+            rows.iter().map(|row| row.get(&slot.name).ok_or_else(missing)).collect();
         fill_slot(batch, at, slot, samples?.into_iter())?;
     }
     Ok(())

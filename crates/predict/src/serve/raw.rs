@@ -4,12 +4,15 @@
 //! 5 float32, 3 int64, 2 int32), form u8. Form 0: numbers of a sample u32, then all numbers. Form 1
 //! (sequences): numbers of an element u32, then how many elements each sample has (u32 each), then all numbers.
 
+use data::{DataFrame, Series, Values};
 use tensor::{DType, Tensor};
 
 use super::connection::BadBody;
 use crate::batch::{Column, Samples};
+use crate::error::Error;
 
 const MAGIC: &[u8; 4] = b"PWC1";
+const WRONG_TYPE: &str = "a type that is none of 2, 3 and 5";
 
 type Result<T> = std::result::Result<T, BadBody>;
 
@@ -32,17 +35,56 @@ impl<'a> ColumnReader<'a> {
     fn u32(&mut self) -> Result<usize> {
         Ok(u32::from_le_bytes(self.array()?) as usize)
     }
+
+    fn numbers<const N: usize, T>(&mut self, n: usize, number: fn([u8; N]) -> T) -> Result<Vec<T>> {
+        let (words, _) = self.take(n.saturating_mul(N))?.as_chunks::<N>();
+        Ok(words.iter().map(|word| number(*word)).collect())
+    }
 }
 
 /// Fills a batch from the body of a request.
 pub(super) fn fill(body: &[u8], batch: &mut Samples) -> Result<()> {
+    for_each_column(body, |read, name, n_samples| {
+        let at = batch.place(&name)?;
+        fill_column(read, n_samples, batch, at)
+    })
+}
+
+/// The table of a body. Raw columns hold numbers only.
+pub(super) fn table(body: &[u8]) -> Result<DataFrame> {
+    let mut series = Vec::new();
+    for_each_column(body, |read, name, n_samples| {
+        let ([code, form], width) = (read.array()?, read.u32()?);
+        if form != 0 || width != 1 {
+            let problem = format!("column `{name}`: a row has one value in each column");
+            return Err(BadBody::Form(problem));
+        }
+        let values = match code {
+            3 => Values::Whole(read.numbers(n_samples, i64::from_le_bytes)?),
+            2 => Values::Whole(read.numbers(n_samples, |word| i32::from_le_bytes(word).into())?),
+            5 => Values::Float(read.numbers(n_samples, |word| f32::from_le_bytes(word).into())?),
+            _ => return Err(BadBody::Form(format!("column `{name}`: {WRONG_TYPE}"))),
+        };
+        series.push(Series { name, values });
+        Ok(())
+    })?;
+    Ok(DataFrame::new(series).map_err(ctr::Error::from).map_err(Error::Table)?)
+}
+
+/// Calls `read` behind the name of each column, with the name and the number of samples.
+fn for_each_column(
+    body: &[u8],
+    mut read: impl FnMut(&mut ColumnReader<'_>, String, usize) -> Result<()>,
+) -> Result<()> {
     let mut body = ColumnReader(body);
     if body.array::<4>()? != *MAGIC {
         return Err(BadBody::Form("raw columns begin with PWC1".to_string()));
     }
     let (n_samples, n_columns) = (body.u32()?, body.u32()?);
     for _ in 0..n_columns {
-        fill_column(&mut body, n_samples, batch)?;
+        let n_name = u16::from_le_bytes(body.array()?);
+        let name = String::from_utf8_lossy(body.take(usize::from(n_name))?).into_owned();
+        read(&mut body, name, n_samples)?;
     }
     match body.0.is_empty() {
         true => Ok(()),
@@ -50,10 +92,13 @@ pub(super) fn fill(body: &[u8], batch: &mut Samples) -> Result<()> {
     }
 }
 
-fn fill_column(body: &mut ColumnReader<'_>, n_samples: usize, batch: &mut Samples) -> Result<()> {
-    let n_name = u16::from_le_bytes(body.array()?);
-    let name = String::from_utf8_lossy(body.take(usize::from(n_name))?).into_owned();
-    let at = batch.place(&name)?;
+fn fill_column(
+    body: &mut ColumnReader<'_>,
+    n_samples: usize,
+    batch: &mut Samples,
+    at: usize,
+) -> Result<()> {
+    let name = batch.slots()[at].name.clone();
     let [code, form] = body.array()?;
     let width = body.u32()?;
     let form_of = |problem: &str| BadBody::Form(format!("slot `{name}`: {problem}"));
@@ -71,26 +116,19 @@ fn fill_column(body: &mut ColumnReader<'_>, n_samples: usize, batch: &mut Sample
     let n = n_rows.saturating_mul(width);
     let lengths = (form == 1).then_some(&lengths[..]);
     match code {
-        3 => {
-            let (words, _) = body.take(n.saturating_mul(8))?.as_chunks::<8>();
-            let values: Vec<i64> = words.iter().map(|word| i64::from_le_bytes(*word)).collect();
+        3 => set_integers(batch, at, &body.numbers(n, i64::from_le_bytes)?, lengths),
+        2 => {
+            let values = body.numbers(n, |word| i64::from(i32::from_le_bytes(word)))?;
             set_integers(batch, at, &values, lengths)
         }
-        2 => {
-            let (words, _) = body.take(n.saturating_mul(4))?.as_chunks::<4>();
-            let values = words.iter().map(|word| i64::from(i32::from_le_bytes(*word)));
-            set_integers(batch, at, &values.collect::<Vec<i64>>(), lengths)
-        }
         5 => {
-            let (words, _) = body.take(n.saturating_mul(4))?.as_chunks::<4>();
-            let values: Vec<f32> = words.iter().map(|word| f32::from_le_bytes(*word)).collect();
-            let values = &values[..];
+            let values = &body.numbers(n, f32::from_le_bytes)?[..];
             Ok(match lengths {
                 Some(lengths) => batch.set_at(at, Column::NumberSequences { values, lengths }),
                 None => batch.set_at(at, Column::Numbers(values)),
             }?)
         }
-        _ => Err(form_of("a type that is none of 2, 3 and 5")),
+        _ => Err(form_of(WRONG_TYPE)),
     }
 }
 

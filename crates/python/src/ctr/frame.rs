@@ -1,5 +1,7 @@
 //! Tables of Python as ours: a DataFrame of anybody, a dictionary of columns, or a file.
 
+use std::collections::BTreeSet;
+
 use ::ctr::{Cell, values_of};
 use data::{DataFrame, Series, Values};
 use pyo3::exceptions::PyTypeError;
@@ -14,30 +16,39 @@ use crate::error::{from_ctr, from_data, from_tensor};
 const MISSING: [&str; 2] = ["NAType", "NaTType"];
 
 /// A table: what has columns, or the path of a file.
-pub(crate) fn frame_from_py(data: &Bound<'_, PyAny>) -> PyResult<DataFrame> {
-    let py = data.py();
-    if data.is_instance_of::<PyString>() || data.hasattr("__fspath__")? {
-        let path: String = py.import("os")?.call_method1("fspath", (data,))?.str()?.extract()?;
+pub(crate) fn frame_from_py(table: &Bound<'_, PyAny>) -> PyResult<DataFrame> {
+    let py = table.py();
+    if table.is_instance_of::<PyString>() || table.hasattr("__fspath__")? {
+        let path: String = py.import("os")?.call_method1("fspath", (table,))?.str()?.extract()?;
         return py.detach(|| DataFrame::read(&path)).map_err(from_data);
     }
-    let names = match data.cast::<PyDict>() {
+    let names = match table.cast::<PyDict>() {
         Ok(dict) => dict.keys().into_any(),
         // pyarrow's `columns` are arrays.
-        Err(_) if data.hasattr("column_names")? => data.getattr("column_names")?,
-        Err(_) if data.hasattr("columns")? => data.getattr("columns")?,
+        Err(_) if table.hasattr("column_names")? => table.getattr("column_names")?,
+        Err(_) if table.hasattr("columns")? => table.getattr("columns")?,
         Err(_) => {
-            let kind = data.get_type().name()?;
+            let kind = table.get_type().name()?;
             let text = format!(
                 "expected a DataFrame, a dict of columns or the path of a file, not {kind}"
             );
             return Err(PyTypeError::new_err(text));
         }
     };
+    let keys = names.try_iter()?.collect::<PyResult<Vec<_>>>()?;
+    let mut given = BTreeSet::new();
     let mut series = Vec::new();
-    for key in names.try_iter()? {
-        let key = key?;
+    // Of two columns with one name, pandas gives both at once.
+    for key in &keys {
+        let column: String = key.str()?.extract()?;
+        if !given.insert(column.clone()) {
+            let (file, reason) = ("the table".to_string(), "it is there twice".to_string());
+            return Err(from_data(data::Error::BadColumn { file, column, reason }));
+        }
+    }
+    for key in &keys {
         let name: String = key.str()?.extract()?;
-        let values = column(&name, &data.get_item(&key)?)?;
+        let values = column(&name, &table.get_item(key)?)?;
         series.push(Series { name, values });
     }
     DataFrame::new(series).map_err(from_data)

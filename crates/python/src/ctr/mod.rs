@@ -22,7 +22,7 @@ use crate::error::{from_ctr, from_fleet};
 use crate::framework::program::PyProgram;
 use crate::signals::{Raised, SIGNALS_EVERY, signalled, taken};
 use crate::tensor::PyScope;
-use frame::frame_from_py;
+pub(crate) use frame::frame_from_py;
 
 /// Adds what the package shows at its top.
 pub(crate) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
