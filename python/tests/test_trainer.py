@@ -100,7 +100,7 @@ def test_wrong_arguments_are_refused(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="TRAINING_ROLE"):
         fluid.Trainer(train_func, optimizer)
     monkeypatch.setenv("PADDLE_TRAINER_IPS", "127.0.0.1")
-    with pytest.raises(NotImplementedError, match="not yet"):
+    with pytest.raises(ValueError, match="PADDLE_TRAINER_ID"):
         fluid.Trainer(train_func, optimizer)
 
 

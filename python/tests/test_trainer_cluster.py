@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from clusters import Cluster, free_endpoints, server_variables, trainer_variables, wait_until
+from clusters import Cluster, free_endpoints, free_port, server_variables, trainer_variables, wait_until
 from conftest import HERE, saved_in
 
 JOB = os.path.join(HERE, "jobs", "trainer.py")
@@ -14,6 +14,8 @@ NAMES = ["server 0", "server 1", "trainer 0", "trainer 1"]
 
 class Job:
     """Two servers and two trainers in a folder."""
+
+    names = NAMES
 
     def __init__(self, folder, epochs=2, **variables):
         folder.mkdir()
@@ -31,12 +33,12 @@ class Job:
 
     def kill(self):
         """`kill -9` for all, one after the other."""
-        for name in NAMES:
+        for name in self.names:
             self.cluster.kill(name)
 
     def finish(self):
         """Waits for the end; returns what was saved."""
-        for name in NAMES:
+        for name in self.names:
             self.cluster.expect(name)
         return self.saved()
 
@@ -52,12 +54,27 @@ class Job:
         return saved_in(points) if points.exists() else []
 
 
+class WithoutServers(Job):
+    """Two trainers that find each other by their addresses."""
+
+    names = NAMES[2:]
+
+    def start(self, **variables):
+        ips = ["127.0.0.1", "127.0.0.2"]
+        where = {"PADDLE_TRAINER_IPS": ",".join(ips), "PADDLE_PSERVER_PORT": str(free_port(*ips))}
+        for at, name in enumerate(self.names):
+            # Trainer 1 notes its own place at other steps than trainer 0 saves the model.
+            own = {"PADDLE_TRAINER_ID": str(at), "INTERVAL": str(5 + 2 * at)}
+            role = {**own, **where, **self.variables, **variables}
+            self.cluster.start(name, JOB, str(self.epochs), "model", **role)
+
+
 @pytest.fixture
 def job(tmp_path):
     jobs = []
 
-    def start(name, **variables):
-        jobs.append(Job(tmp_path / name, **variables))
+    def start(name, kind=Job, **variables):
+        jobs.append(kind(tmp_path / name, **variables))
         return jobs[-1]
 
     yield start
@@ -103,6 +120,27 @@ def test_a_damaged_checkpoint_is_left_out_by_all(job):
         log = killed.cluster.log(name)
         assert "goes on from checkpoint 3\n" in log and "an older one is taken" in log
         assert str(part.relative_to(killed.folder)) in log
+
+
+@pytest.mark.parametrize("devices", [{}, {"PARALLEL": "1", "CPU_NUM": "2"}], ids=["one", "two"])
+def test_trainers_without_servers_go_on_from_a_checkpoint(job, devices):
+    calm = job("calm", WithoutServers, **devices)
+    killed = job("killed", WithoutServers, **devices)
+    calm.start()
+    expected = calm.finish()
+    assert expected
+    alone = job("alone", WithoutServers, **devices)
+    alone.names = NAMES[2:3]
+    alone.start(PADDLE_TRAINER_IPS="127.0.0.1")
+    assert alone.finish() != expected, "the other trainer's batches count"
+    killed.start(HANG="0 1 3")
+    killed.cluster.wait_for("trainer 0", "hangs")
+    killed.kill()
+    assert killed.points()
+    killed.start()
+    assert killed.finish() == expected
+    for name in killed.names:
+        assert "goes on from checkpoint" in killed.cluster.log(name)
 
 
 def test_devices_of_trainers_each_take_a_batch(job):

@@ -27,6 +27,8 @@ const PORTS: &[&str] = &["PADDLE_PORT", "PADDLE_PSERVER_PORT", "PADDLE_INIT_PORT
 pub(crate) const N_TRAINERS: &[&str] = &["PADDLE_TRAINERS_NUM", "PADDLE_TRAINERS", "TRAINERS"];
 /// `TRAINER` or `PSERVER`.
 pub(crate) const ROLE: &[&str] = &["TRAINING_ROLE", "PADDLE_TRAINING_ROLE"];
+/// Trainers that work without servers, each on its own machine.
+pub(crate) const TRAINER_IPS: &[&str] = &["PADDLE_TRAINER_IPS"];
 /// Which trainer this is; a job of Kubernetes or Volcano numbers its pods.
 pub(crate) const TRAINER_ID: &[&str] = &[
     "PADDLE_TRAINER_ID",
@@ -310,6 +312,20 @@ impl EnvVars<'_> {
         };
         let list: Vec<String> = hosts.into_iter().zip(ports).map(with_port).collect();
         FoundVar { name: found.name, value: list.join(",") }.endpoints()
+    }
+
+    /// Trainers that work without servers, by the variables of the first Fluid: their addresses, and the
+    /// port that each of them has. None if there is no such list.
+    pub(crate) fn trainers_by_ip(self) -> Result<Option<Vec<Endpoint>>> {
+        let Some(found) = self.first(TRAINER_IPS) else { return Ok(None) };
+        let port = self.port_of("PADDLE_PSERVER_IPS")?.unwrap_or_else(|| vec![PORT]);
+        let [port] = port[..] else { return Err(found.bad("addresses, with one port for all")) };
+        let with_port = |host: &str| match host.contains(':') {
+            true => host.to_string(),
+            false => format!("{host}:{port}"),
+        };
+        let list: Vec<String> = found.items().map(with_port).collect();
+        FoundVar { name: found.name, value: list.join(",") }.endpoints().map(Some)
     }
 
     /// The port or ports that go with an address of this name, if any are set.

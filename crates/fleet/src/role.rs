@@ -106,9 +106,16 @@ pub fn from_environment(var: &dyn Fn(&str) -> Option<String>) -> Result<Role> {
     Ok(Role { kind, id: id.map_err(cloud)?, n_trainers, servers, trainers: Vec::new() })
 }
 
-/// The role of this process, where a script may also run alone: `None` if no variable says it.
+/// The role of this process, where a script may also run alone: `None` if no variable says it. A list of
+/// trainers says that there are no servers.
 pub fn in_a_job(var: &dyn Fn(&str) -> Option<String>) -> Result<Option<Role>> {
-    match EnvVars(var).first(env::ROLE) {
+    let vars = EnvVars(var);
+    if let Some(trainers) = vars.trainers_by_ip()? {
+        let n_trainers = trainers.len() as u32;
+        let (kind, id) = (RoleKind::Trainer, trainer_id(vars, n_trainers)?);
+        return Ok(Some(Role { kind, id, n_trainers, servers: Vec::new(), trainers }));
+    }
+    match vars.first(env::ROLE) {
         Some(_) => from_environment(var).map(Some),
         None => Ok(None),
     }

@@ -27,7 +27,7 @@ def net():
     init = fluid.initializer.Uniform(-0.1, 0.1, seed=5)
     tables = [
         fluid.layers.embedding(
-            ids, [100, 4], is_sparse=True, is_distributed=name == "rows",
+            ids, [100, 4], is_sparse=True, is_distributed=name == "rows" and ROLE is not None,
             param_attr=fluid.ParamAttr(name, init),
         )
         for name in ("rows", "table")

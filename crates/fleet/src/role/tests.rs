@@ -45,6 +45,25 @@ fn a_script_that_does_not_say_which_trainer_it_is() {
 }
 
 #[test]
+fn a_list_of_trainers_means_no_servers() {
+    let ips = [("PADDLE_TRAINER_IPS", "10.0.0.1,10.0.0.2"), ("PADDLE_TRAINER_ID", "1")];
+    let role = in_a_job(&vars(&ips)).unwrap().unwrap();
+    assert!(role.is_trainer() && role.servers.is_empty());
+    assert_eq!((role.id, role.n_trainers), (1, 2));
+    assert_eq!(repr(&role.trainers), "['10.0.0.1:6174', '10.0.0.2:6174']");
+    let port = [&ips[..], &[("PADDLE_PSERVER_PORT", "7000")]].concat();
+    let role = in_a_job(&vars(&port)).unwrap().unwrap();
+    assert_eq!(role.trainers[1].to_string(), "10.0.0.2:7000");
+    let refused =
+        |ips: &[(&'static str, &'static str)]| in_a_job(&vars(ips)).unwrap_err().to_string();
+    assert!(
+        refused(&[("PADDLE_TRAINER_IPS", "a,a"), ("PADDLE_TRAINER_ID", "0")]).contains("a:6174")
+    );
+    assert!(refused(&[("PADDLE_TRAINER_IPS", "a,b")]).contains("PADDLE_TRAINER_ID"));
+    assert!(refused(&[("PADDLE_TRAINER_IPS", "a"), ("PADDLE_TRAINER_ID", "1")]).contains("0 to 0"));
+}
+
+#[test]
 fn the_names_before_fleet() {
     let all = [
         ("PADDLE_PSERVER_PORT", "6174"),

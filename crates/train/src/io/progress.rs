@@ -102,7 +102,13 @@ impl Checkpoints {
             };
         };
         self.load(scope, program, Some(serial))?;
-        let together = program.distributed.as_ref().is_some_and(|job| job.mode.waits_for_all());
+        // Trainers without servers add up their gradients in each step.
+        let meets =
+            |program: &Program| program.block(0).ops.iter().any(|op| op.kind == "gen_nccl_id");
+        let together = match &program.distributed {
+            Some(job) => job.mode.waits_for_all(),
+            None => meets(program),
+        };
         let progress = trainer.map(|trainer| self.progress(serial, trainer, together));
         let progress = progress.transpose()?.unwrap_or_default();
         if trainer == Some(0) {

@@ -7,13 +7,12 @@ import numpy
 
 from ... import _core
 from .. import core, io, unique_name
-from .._not_yet import not_yet
-from ..compiler import CompiledProgram
+from ..compiler import BuildStrategy, CompiledProgram
 from ..data_feeder import DataFeeder
 from ..executor import Executor, scope_guard
 from ..framework import Program, program_guard
 from ..optimizer import Optimizer
-from ..transpiler.distribute_transpiler import DistributeTranspiler
+from ..transpiler.distribute_transpiler import DistributeTranspiler, DistributeTranspilerConfig
 from .checkpoint import (
     CheckpointConfig,
     Checkpoints,
@@ -23,12 +22,6 @@ from .checkpoint import (
     load_checkpoint,
     load_progress,
     save_checkpoint,
-)
-
-
-COLLECTIVE = (
-    "this class trains with parameter servers; for trainers without servers, use "
-    "fluid.incubate.fleet.collective, or DistributeTranspilerConfig.mode = 'nccl2'"
 )
 
 
@@ -68,7 +61,7 @@ class Trainer:
     """Builds a program, trains it batch by batch, and calls a handler with what happens.
 
     In a job (`PADDLE_TRAINING_ROLE` and the other variables are set) it is a trainer or a server of
-    it. With `parallel`, a step takes a batch for each of `CPU_NUM` devices.
+    it; with `PADDLE_TRAINER_IPS` it is one of several trainers without servers. With `parallel`, a step takes a batch for each of `CPU_NUM` devices.
     """
 
     def __init__(
@@ -82,9 +75,9 @@ class Trainer:
     ):
         if checkpoint_config is not None and not isinstance(checkpoint_config, CheckpointConfig):
             raise TypeError("The checkpoint_config shoule be an instance of CheckpointConfig")
-        if "PADDLE_TRAINER_IPS" in os.environ:
-            raise not_yet("Trainer with PADDLE_TRAINER_IPS", COLLECTIVE)
         self.role = _core.fleet.role_in_a_job()
+        self.servers = self.role.server_endpoints() if self.role else []
+        self.others = self.role.worker_endpoints() if self.role else []
         self.checkpoint_cfg = checkpoint_config
         self.trainer_id = self.role.index() if self.role and self.role.is_worker() else 0
         self.parallel = parallel
@@ -111,14 +104,23 @@ class Trainer:
         """In a job, makes the programs those of this process."""
         if self.role is None:
             return
-        servers = self.role.server_endpoints()
-        transpiler = DistributeTranspiler()
+        servers, config = self.servers, DistributeTranspilerConfig()
+        programs = {"program": self.train_program, "startup_program": self.startup_program}
+        if self.others:
+            config.mode = "nccl2"
+            DistributeTranspiler(config).transpile(
+                self.trainer_id,
+                trainers=",".join(self.others),
+                current_endpoint=self.others[self.trainer_id],
+                **programs,
+            )
+            return
+        transpiler = DistributeTranspiler(config)
         transpiler.transpile(
-            trainer_id=self.trainer_id,
-            program=self.train_program,
+            self.trainer_id,
             pservers=",".join(servers),
             trainers=self.role.worker_num(),
-            startup_program=self.startup_program,
+            **programs,
         )
         if self.role.is_server():
             programs = transpiler.get_pserver_programs(servers[self.role.index()])
@@ -129,7 +131,7 @@ class Trainer:
     def _resume(self, param_path):
         """Continues from the newest whole checkpoint, else from saved parameters."""
         # A server loads what it keeps, a trainer what it does not get from servers.
-        program = self.startup_program if self.role is None else self.train_program
+        program = self.train_program if self.servers else self.startup_program
         config = self.checkpoint_cfg
         if config is not None:
             self.progress = StepsDone(config.epoch_interval, config.step_interval)
@@ -153,7 +155,7 @@ class Trainer:
                 self.exe.run(self.train_program)
                 return
             self._train(num_epochs, event_handler, reader, feed_order)
-        if self.role is not None:
+        if self.servers:
             # Servers are needed for what is saved after the training.
             atexit.register(self.exe.close)
 
@@ -161,9 +163,8 @@ class Trainer:
         feeder = DataFeeder(feed_vars(self.train_program, feed_order), self.place)
         feeds = feeder.decorate_reader(reader, multi_devices=bool(self.parallel))
         config, program = self.checkpoint_cfg, self.train_program
-        if self.parallel:
-            loss = self.train_func_outputs[0].name
-            program = CompiledProgram(program).with_data_parallel(loss_name=loss)
+        if self.parallel or self.others:
+            program = self._on_devices()
         for epoch_id in range(self.progress.first_epoch(), num_epochs):
             event_handler(BeginEpochEvent(epoch_id))
             for step_id, feed in enumerate(feeds()):
@@ -176,6 +177,17 @@ class Trainer:
             event_handler(EndEpochEvent(epoch_id))
         if config:
             Checkpoints(config.checkpoint_dir).clean(self.trainer_id, False)
+
+    def _on_devices(self):
+        """The program on each device, and with the gradients of other trainers."""
+        strategy = BuildStrategy()
+        if self.others:
+            strategy.num_trainers, strategy.trainer_id = len(self.others), self.trainer_id
+        return CompiledProgram(self.train_program).with_data_parallel(
+            loss_name=self.train_func_outputs[0].name,
+            build_strategy=strategy,
+            places=None if self.parallel else [self.place],
+        )
 
     def _step(self, program, at, feed, event_handler):
         begin = BeginStepEvent(*at)
