@@ -33,7 +33,7 @@ use program::Distributed;
 use program::distributed::{Origin, Piece, PlacedKind, Placement, ServerId};
 use ps::lines::{self, Line};
 use ps::message::{Hello, Leave, Reply, Stats, VarInfo};
-use ps::tcp::{Client, ClientGroup, LostTrainer, Patience, Stops};
+use ps::tcp::{Client, ClientGroup, LostProcess, Patience, Stops};
 use ps::{Access, Endpoint, SharedMemory, TrainerId, VarId};
 use tensor::{EvenIfPoisoned, Tensor, Value};
 
@@ -118,7 +118,7 @@ struct ClusterState {
     /// By the number of the server; none if nobody has spoken to it yet.
     clients: Vec<Option<Arc<Client>>>,
     /// What a server said of a trainer whose loss ends the job.
-    lost: LostTrainer,
+    lost: LostProcess,
     /// Memory that servers of this machine can read.
     shared_memory: SharedMemory,
     n_all_gathers: u64,
@@ -206,7 +206,7 @@ impl Cluster {
             me: None,
             joined: None,
             clients: Vec::new(),
-            lost: LostTrainer::default(),
+            lost: LostProcess::default(),
             shared_memory: SharedMemory::default(),
             n_all_gathers: 0,
             n_exchanges: 0,
@@ -357,7 +357,7 @@ impl Cluster {
             self.0.n_joined.fetch_add(1, Ordering::Relaxed);
             state.joined = None;
             (state.is_over, state.is_away) = (false, false);
-            state.lost = LostTrainer::default();
+            state.lost = LostProcess::default();
             for client in std::mem::take(&mut state.clients).into_iter().flatten() {
                 client.close();
             }
