@@ -505,6 +505,16 @@ pub enum Usage {
     /// Pods need an image.
     #[error("--image is missing: pods need a container image with paddlewheel and the script")]
     NoImage,
+    /// A certificate without its key or its authorities.
+    #[error(
+        "{given} is given, but {missing} is not: a certificate needs --tls_cert, --tls_key and --tls_ca"
+    )]
+    Incomplete {
+        /// What is there.
+        given: &'static str,
+        /// What is not.
+        missing: &'static str,
+    },
     /// A job without trainers or without servers.
     #[error("a job needs at least one {0}")]
     Nobody(&'static str),
