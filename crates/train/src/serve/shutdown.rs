@@ -37,7 +37,8 @@ impl<'a> Shutdown<'a> {
 
     /// When to look again. Trainers wait while a server ends: others may take its place.
     pub(super) fn look_every(&self) -> Duration {
-        if self.asked.is_some() { LOOK_EVERY_AT_END } else { LOOK_EVERY }
+        let is_ending = self.asked.is_some() && !self.stop.is_set();
+        if is_ending { LOOK_EVERY_AT_END } else { LOOK_EVERY }
     }
 
     /// Looks again; `is_wanted` is true once for each request to end.
