@@ -266,9 +266,31 @@ class Followed:
         assert self.process.wait(LIMIT) == 0, self.logs()[-6000:]
 
 
+#: Says what a process of a job was told.
+TOLD = """
+import os
+told = [os.environ.get("PADDLEWHEEL_" + name, "nothing") for name in ("LOG_FORMAT", "TLS", "LOG")]
+has_secret = "PADDLEWHEEL_SECRET" in os.environ or "PADDLEWHEEL_SECRET_FILE" in os.environ
+print(" ".join(["told", *told, str(has_secret)]) + "\\n", end="", flush=True)
+"""
+
+
 def follow_checks(root, engine, env, *options):
     """A job on an engine, one whose trainer is killed, and one that is ended by a signal."""
     options = ["--on", engine, *options]
+
+    def told():
+        folder = new_folder(root, "told %s" % (options[-1].replace("/", "_") + engine))
+        with open(os.path.join(folder, "told.py"), "w") as file:
+            file.write(TOLD)
+        own = [*options, "--log_format", "json", "--tls", "--worker_num", "2", "--server_num", "1", "told.py"]
+        code, said = run(["paddlewheel", "launch_ps", *own], folder, {**env(), "PADDLEWHEEL_LOG": "server=debug"})
+        logs = os.path.join(folder, "logs", "latest")
+        texts = [open(os.path.join(logs, name), errors="replace").read() for name in os.listdir(logs)]
+        n = "".join(texts).count("told json 1 server=debug True")
+        assert (code, n) == (0, 3), (code, n, said, texts)
+
+    yield "--on %s: processes are told about logs and TLS" % engine, told
     undisturbed = new_folder(root, "on %s" % (options[-1].replace("/", "_") + engine))
     yield "--on %s: a job" % engine, lambda: Followed(undisturbed, env(), *options).finish()
 

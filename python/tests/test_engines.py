@@ -3,6 +3,7 @@
 `mpirun` itself is run where it is installed; Slurm is run by `make interop`.
 """
 
+import json
 import os
 import re
 import shutil
@@ -14,6 +15,8 @@ from conftest import HERE, PROGRAMS
 from test_fleet import numbers
 
 SCRIPT = os.path.join(PROGRAMS, "fleet_regression.py")
+#: Certificates of tests.
+TLS_FILES = os.path.join(os.path.dirname(os.path.dirname(HERE)), "crates", "testing", "tls")
 #: Variables that this process may have from an engine of its own.
 FOREIGN = ("PADDLE_", "SLURM_", "OMPI_", "PMI", "MPI_", "VC_", "JOB_", "TRAINING_ROLE", "POD_")
 
@@ -180,18 +183,101 @@ def test_half_of_an_environment(monkeypatch, given, missing):
         PaddleCloudRoleMaker().generate_role()
 
 
-@pytest.mark.parametrize("command", ["mpirun.openmpi", "mpirun.mpich"])
-def test_mpirun(cluster, command):
-    """`mpirun -np 4`: even ranks serve, odd ones train."""
+#: Open MPI asks root whether it means it, and counts cores.
+AS_ROOT = {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+}
+
+
+def installed(command):
+    """The path of an `mpirun`, or no test."""
     path = shutil.which(command)
     if path is None:
         pytest.skip("%s is not installed: apt-get install openmpi-bin mpich" % command)
-    root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    root["OMPI_MCA_rmaps_base_oversubscribe"] = "1"
-    root["PADDLE_PORT"] = str(free_port())
+    return path
+
+
+@pytest.mark.parametrize("command", ["mpirun.openmpi", "mpirun.mpich"])
+def test_mpirun(cluster, command):
+    """`mpirun -np 4`: even ranks serve, odd ones train."""
+    path = installed(command)
+    root = {**AS_ROOT, "PADDLE_PORT": str(free_port())}
     # What a rank prints comes at once: ranks share the output.
     cluster.shell("mpirun", "env -u PYTHONUNBUFFERED %s -np 4 python %s sync" % (path, SCRIPT), **root)
     log = cluster.expect("mpirun")
     losses = [float(text) for text in re.findall(r"last ([-.e\d]+)", log)]
     assert log.count("server ended") == 2 and log.count("total [3.0]") == 2, log
     assert len(losses) == 2 and max(losses) < 0.5, log
+
+
+#: Says what a process of a job was told about logs and who may take part.
+TOLD = """
+import os
+names = ["LOG", "LOG_FORMAT", "TLS", "TLS_CERT", "TLS_NAME", "SECRET_FILE"]
+# As one text: ranks share the output.
+print(" ".join(["told"] + [str(os.environ.get("PADDLEWHEEL_" + name)) for name in names]) + "\\n", end="")
+"""
+LAUNCH = "python -m paddlewheel launch_ps --on %s --log_format json --worker_num 2 --server_num 1 "
+
+
+@pytest.mark.parametrize("command", ["mpirun.openmpi", "mpirun.mpich"])
+def test_ranks_are_told_about_logs_and_encryption(cluster, command):
+    path = installed(command)
+    (cluster.folder / "told.py").write_text(TOLD)
+    (cluster.folder / "secret").write_text("a secret of sixteen bytes")
+    line = LAUNCH % "mpi" + "--mpirun %s --tls --tls_name job --secret_file secret told.py" % path
+    cluster.shell("launcher", line, PADDLEWHEEL_LOG="server=debug", **AS_ROOT)
+    told = "told server=debug json 1 None job %s\n" % (cluster.folder / "secret")
+    log = cluster.expect("launcher")
+    assert log.count(told) == 3, log
+    # What ranks say stays as it is; what the launcher says is JSON.
+    own = [json.loads(line) for line in log.splitlines() if line.startswith("{")]
+    assert own and all(line["role"] == "launcher" for line in own), log
+
+
+#: Writes down what it is asked, and says that the job is complete.
+KUBECTL = """#!/bin/sh
+echo "$@" >> calls
+case "$1 $2" in
+"create secret") cat > /dev/null; echo "manifest of $4";;
+"apply -f") if [ "$3" = - ]; then sed 's/^/applied /' >> calls; else cp "$3" job.yaml; fi;;
+"get job/told-trainer") echo "Complete CompletionsReached";;
+esac
+"""
+
+
+def test_pods_are_told_about_logs_and_encryption(cluster):
+    shim = cluster.folder / "bin" / "kubectl"
+    shim.write_text(KUBECTL)
+    shim.chmod(0o755)
+    files = [os.path.join(TLS_FILES, name) for name in ("good.pem", "process.key", "ours.pem")]
+    certificate = "--tls_cert %s --tls_key %s --tls_ca %s" % tuple(files)
+    cluster.shell("launcher", LAUNCH % "k8s" + "--image i %s told.py" % certificate, GLOG_v="2")
+    cluster.expect("launcher")
+    calls = (cluster.folder / "calls").read_text().splitlines()
+    assert "create secret generic told-secret --from-file=secret=/dev/stdin" in calls
+    given = "--from-file=tls.crt=%s --from-file=tls.key=%s --from-file=ca.crt=%s" % tuple(files)
+    assert "create secret generic told-tls --dry-run=client --output=yaml " + given in calls
+    assert "applied manifest of told-tls" in calls
+    manifest = (cluster.folder / "job.yaml").read_text()
+    for line in (
+        'name: PADDLEWHEEL_LOG_FORMAT, value: "json"',
+        'name: GLOG_v, value: "2"',
+        'name: PADDLEWHEEL_TLS_CERT, value: "/etc/paddlewheel/tls/tls.crt"',
+        "name: tls, secret: {secretName: told-tls}",
+    ):
+        assert manifest.count(line) == 2, (line, manifest)
+    (cluster.folder / "calls").unlink()
+    # A certificate that is of no use is found before anything is submitted.
+    gone = certificate.replace("good.pem", "gone.pem")
+    cluster.shell("gone", LAUNCH % "k8s" + "--image i %s told.py" % gone)
+    assert "gone.pem" in cluster.expect("gone", 1)
+    assert not (cluster.folder / "calls").exists()
+
+
+def test_options_of_another_engine_are_refused(cluster):
+    (cluster.folder / "told.py").write_text(TOLD)
+    cluster.shell("launcher", LAUNCH % "mpi" + "--partition p told.py")
+    assert "--partition is not for jobs on mpi" in cluster.expect("launcher", 2)

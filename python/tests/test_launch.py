@@ -1,6 +1,12 @@
 """The launchers, as users call them."""
 
+import os
+import subprocess
+import sys
+
 import pytest
+from clusters import wait_until
+from conftest import PACKAGES
 
 TRAIN = """
 import os, sys, time
@@ -54,6 +60,59 @@ def test_trainers_alone(child, tmp_path):
     result = child("-m", "paddle.distributed.launch", *options, alias=True)
     assert result.returncode == 0, result.stderr
     assert (tmp_path / "out" / "workerlog.1").read_text() == "1 2\n"
+
+
+#: Writes lines in pieces, as Python does without a buffer; the last one has no end.
+PIECES = """
+import os, signal, sys
+who = os.environ["PADDLE_TRAINER_ID"]
+for n in range(300):
+    for stream in (1, 2):
+        for piece in ("worker ", who, " line ", str(n), "\\n"):
+            os.write(stream, piece.encode())
+os.write(1, ("worker %s says no more" % who).encode())
+if "killed" in sys.argv and who == "1":
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("words, code", [((), 0), (("killed",), 1)])
+def test_workers_that_share_the_output_write_whole_lines(child, tmp_path, words, code):
+    (tmp_path / "train.py").write_text(PIECES)
+    result = child("-m", "paddle.distributed.launch", "--nproc_per_node", "3", "train.py", *words, alias=True)
+    assert result.returncode == code, result.stderr
+    for text in (result.stdout, result.stderr):
+        lines = text.splitlines()
+        for who in ("1",) if code else "012":
+            own = [line for line in lines if line.startswith("worker %s line" % who)]
+            assert own == ["worker %s line %d" % (who, n) for n in range(300)], text
+    # Nothing is glued to anything, and the last words of one that was killed are there.
+    assert "worker 1 says no more" in result.stdout.splitlines(), result.stdout
+    if code:
+        last = result.stderr.rindex("worker 1 line 299\n")
+        assert last < result.stderr.index("was killed by "), "what it said comes before how it ended"
+
+
+def test_a_reader_that_is_slow_gets_everything(tmp_path):
+    text = """
+import os, sys
+open("begun-" + os.environ["PADDLE_TRAINER_ID"], "w").close()
+for n in range(20000):
+    sys.stdout.write("%d %s\\n" % (n, "x" * 50))
+"""
+    (tmp_path / "train.py").write_text(text)
+    command = [sys.executable, "-m", "paddlewheel", "launch", "--nproc_per_node", "2", "train.py"]
+    environment = {**os.environ, "PYTHONPATH": PACKAGES}
+    job = subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True)
+    try:
+        # Nothing is read before; what they write is much more than pipes hold.
+        wait_until("both write", lambda: all((tmp_path / ("begun-%d" % at)).exists() for at in range(2)))
+        said, _ = job.communicate(timeout=60)
+    finally:
+        job.kill()
+        job.wait()
+    assert job.returncode == 0
+    assert said.count("\n") == 40000 and said.count("x" * 50 + "\n") == 40000
 
 
 def test_a_command_line_that_makes_no_sense(child):

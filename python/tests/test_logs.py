@@ -204,6 +204,116 @@ def test_making_data_and_a_job_on_a_terminal(tmp_path):
     assert "all parameter server are killed" in got
 
 
+# Lines in a log.
+
+#: How far something is, with what is left of it.
+FAR = r" progress\] %s: \d+ %%, .* %s, .* %s/s, .* left"
+
+
+def lines_of(name, unit, text):
+    """The lines of a log that say how far something is."""
+    return re.findall(FAR % (name, unit, unit) + ".*", text)
+
+
+CLICKS = '''
+import os, sys, paddle.fluid as fluid
+from paddle.fluid.incubate.fleet.base import role_maker
+from paddle.fluid.incubate.fleet.parameter_server.distribute_transpiler import fleet
+from paddle.fluid.incubate.fleet.parameter_server.distribute_transpiler.distributed_strategy import StrategyFactory
+
+fleet.init(role_maker.PaddleCloudRoleMaker())
+ids = fluid.data("ids", [None, 1], "int64", lod_level=1)
+label = fluid.data("label", [None, 1], "int64")
+rows = fluid.layers.sequence_pool(fluid.layers.embedding(ids, [100, 4], is_sparse=True), "average")
+predict = fluid.layers.fc(rows, 2, act="softmax")
+loss = fluid.layers.mean(fluid.layers.cross_entropy(predict, label))
+auc, _, _ = fluid.layers.auc(predict, label)
+optimizer = fluid.optimizer.SGD(0.1)
+fleet.distributed_optimizer(optimizer, StrategyFactory.create_sync_strategy()).minimize(loss)
+if fleet.is_server():
+    fleet.init_server()
+    fleet.run_server()
+else:
+    fleet.init_worker()
+    exe = fluid.Executor(fluid.CPUPlace())
+    exe.run(fleet.startup_program)
+    dataset = fluid.DatasetFactory().create_dataset("QueueDataset")
+    dataset.set_use_var([ids, label])
+    dataset.set_batch_size(10)
+    dataset.set_pipe_command(sys.argv[1])
+    dataset.set_filelist(["data"])
+    exe.train_from_dataset(
+        fleet.main_program, dataset, fetch_list=[loss, auc], fetch_info=["loss", "AUC"], print_period=1000
+    )
+    fleet.stop_worker()
+'''
+
+
+def test_a_log_says_now_and_then_how_far_a_job_is(tmp_path):
+    (tmp_path / "train.py").write_text(CLICKS)
+    # A command reads ahead, but not so far.
+    lines = ("300 %s 1 %d\n" % (" ".join(["%d" % (n % 100)] * 300), n * 7 // 3 % 2) for n in range(1500))
+    (tmp_path / "data").write_text("".join(lines))
+    sizes = ["--worker_num", "1", "--server_num", "1"]
+    # It takes three seconds. The first lines may come when nobody knows yet how long the rest takes.
+    variables = {"PADDLEWHEEL_PROGRESS_SECS": "0.2"}
+    done = run(tmp_path, "-m", "paddlewheel", "launch_ps", *sizes, "train.py", SLOW, **variables)
+    assert done.returncode == 0, done.stderr
+    log = (tmp_path / "logs" / "latest" / "workerlog.0").read_text()
+    found = lines_of("training", "samples", log)
+    assert len(found) >= 2, log
+    assert all(re.search(r" left, loss \d\S*, AUC \d", line) for line in found[1:]), found
+    assert re.search(r" progress\] training is done: 1500 samples in ", log), log
+    # The launcher says the same of all processes together.
+    assert re.search(r"samples/s \| .* left \| .*loss \d", done.stderr), done.stderr
+    assert "\x1b" not in log and "\r" not in log
+
+
+MANY = '''
+import sys, paddle.fluid as fluid
+x, y = fluid.data("x", [None, 1]), fluid.data("y", [None, 1])
+fluid.layers.create_parameter([2000, 1000], "float32", name="large")
+exe = fluid.Executor(fluid.CPUPlace())
+exe.run(fluid.default_startup_program())
+dataset = fluid.DatasetFactory().create_dataset("InMemoryDataset")
+dataset.set_use_var([x, y])
+dataset.set_pipe_command("cat")
+dataset.set_filelist(["data"] * 4)
+dataset.load_into_memory()
+dataset.local_shuffle()
+dataset.global_shuffle()
+fluid.io.save_persistables(exe, "model")
+fluid.io.load_persistables(exe, "model")
+'''
+
+
+def test_everything_that_takes_long_says_how_long_the_rest_takes(tmp_path):
+    data(tmp_path, 150000)
+    (tmp_path / "many.py").write_text(MANY)
+    # Lines as often as they can come: what is under test takes parts of a second.
+    often = {"PADDLEWHEEL_PROGRESS_SECS": "0.001"}
+    done = run(tmp_path, "many.py", **often)
+    assert done.returncode == 0, done.stderr
+    for name, unit in [("loading", "samples"), ("shuffling", "samples"), ("saving", "bytes"), ("loading a model", "bytes")]:
+        assert lines_of(name, unit, done.stderr), (name, done.stderr)
+    commands = [
+        ("making data", "rows", ["make-criteo", "clicks", "--rows", "60000", "--files", "1"]),
+        ("exporting", "bytes", ["export", "model", "--to", "parquet", "--table", "large", "--out", "large.parquet"]),
+        ("importing", "bytes", ["import", "model", "large", "large.parquet"]),
+        ("exporting", "bytes", ["export", "model", "--to", "safetensors"]),
+    ]
+    for name, unit, words in commands:
+        done = run(tmp_path, "-m", "paddlewheel", *words, **often)
+        assert done.returncode == 0, done.stderr
+        assert lines_of(name, unit, done.stderr), (words, done.stderr)
+
+
+def test_seconds_that_are_none_are_refused(tmp_path):
+    script = "import paddlewheel.fluid as fluid; fluid.Executor(fluid.CPUPlace())"
+    done = run(tmp_path, "-c", script, PADDLEWHEEL_PROGRESS_SECS="often")
+    assert done.returncode == 1 and "PADDLEWHEEL_PROGRESS_SECS" in done.stderr, done.stderr
+
+
 # Trouble.
 
 

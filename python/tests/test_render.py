@@ -157,7 +157,8 @@ def test_manifests_fit_the_schemas_of_kubernetes(engine):
     import kubernetes_validate
     import yaml
 
-    text = render(engine, *OPTIONS, "train.py")
+    certificate = ["--tls_cert", "c", "--tls_key", "k", "--tls_ca", "a", "--log_format", "json"]
+    text = render(engine, *OPTIONS, *certificate, "train.py")
     found = list(yaml.safe_load_all(text))
     # Both readers see the same.
     assert json.dumps(found, sort_keys=True) == json.dumps(documents(text), sort_keys=True)
@@ -177,6 +178,8 @@ def test_manifests_fit_the_schemas_of_kubernetes(engine):
         (["k8s", "x.py"], "--image is missing"),
         (["k9s", "x.py"], "a similar value exists: 'k8s'"),
         ([], "<ENGINE>"),
+        (["slurm", "--image", "i", "x.py"], "--image is not for jobs on slurm"),
+        (["slurm", "--tls_cert", "c", "x.py"], "--tls_key is not"),
         (["slurm", "--memory", "lots", "x.py"], "--memory is `lots`"),
         (["slurm", "--name", "A B", "x.py"], "--name is `A B`"),
         (["slurm", "--severs", "1", "x.py"], "unexpected argument '--severs'"),

@@ -2,6 +2,7 @@
 the start."""
 
 import os
+import re
 import signal
 
 import pytest
@@ -22,6 +23,13 @@ def scale(scaled, n_servers, code=0):
     return scaled.cluster.log("scale")
 
 
+def took_over(scaled, log):
+    """Bytes that a new server had read, and put into its tables, before the old ones had ended, and after."""
+    found = re.search(r"of which (\d+) bytes were read before and (\d+) now", scaled.log(log))
+    assert found, scaled.logs()
+    return int(found[1]), int(found[2])
+
+
 def trainers(job):  # noqa: F811
     return [job.pid("trainer.%d" % rank) for rank in (0, 1)]
 
@@ -33,8 +41,10 @@ def test_a_running_job_gets_another_number_of_servers(job, before, after, variab
     living = trainers(scaled)
     assert "the job has %d servers" % after in scale(scaled, after), scaled.logs()
     scaled.finish()
-    # They did not wait for the old ones to end before they read what those had kept.
-    assert "bytes were read before" in scaled.log("serverlog.0.1"), scaled.logs()
+    # They did not wait for the old ones to end before they filled their tables.
+    before, now = took_over(scaled, "serverlog.0.1")
+    assert before > now, scaled.logs()
+    assert not list((scaled.folder / "snapshots").glob("standby.*"))
     assert trainers(scaled) == living, scaled.logs()
     assert "the job has %d servers now" % after in scaled.log("workerlog.1"), scaled.logs()
     assert scaled.saved() == calm(job, "calm", after, **variables), scaled.logs()
@@ -65,6 +75,43 @@ def test_who_dies_while_the_size_changes_is_started_again(job, victim):  # noqa:
     assert scaled.cluster.wait("scale") == 0, scaled.logs()
     scaled.finish()
     assert scaled.saved() == calm(job, "calm", 3), scaled.logs()
+
+
+def test_who_dies_while_it_stands_by_leaves_nothing(job):  # noqa: F811
+    scaled = job("scaled", "sync", PACE="0.02")
+    scaled.wait_for_step(30, n_cuts=1)
+    scaled.cluster.start("scale", "-m", "paddlewheel", "scale", "snapshots", "--servers", "3")
+    scaled.wait_for("new servers", (scaled.folder / "server.2.pid").exists)
+    # So that nobody turns to the new ones.
+    scaled.cluster.signal("launcher", signal.SIGSTOP)
+    scaled.wait_for("standing by", lambda: "stands by" in scaled.log("serverlog.2.1"))
+    aside = scaled.folder / "snapshots" / "standby.server.2"
+    assert list(aside.glob("base.*")), scaled.logs()
+    os.kill(scaled.pid("server.2"), signal.SIGKILL)
+    scaled.cluster.signal("launcher", signal.SIGCONT)
+    assert scaled.cluster.wait("scale") == 1, scaled.logs()
+    assert "the job keeps its servers: a new server failed" in scaled.cluster.log("scale"), scaled.logs()
+    assert not list((scaled.folder / "snapshots").glob("standby.*"))
+    assert "the job has 1 servers" in scale(scaled, 1), scaled.logs()
+    scaled.finish()
+    assert scaled.saved() == calm(job, "calm", 1), scaled.logs()
+
+
+def test_a_launcher_that_dies_while_servers_stand_by_goes_on_without_them(job):  # noqa: F811
+    scaled = job("scaled", "sync", PACE="0.02")
+    scaled.wait_for_step(30, n_cuts=1)
+    scaled.cluster.start("scale", "-m", "paddlewheel", "scale", "snapshots", "--servers", "3")
+    scaled.wait_for("new servers", (scaled.folder / "server.2.pid").exists)
+    scaled.cluster.signal("launcher", signal.SIGSTOP)
+    scaled.wait_for("standing by", lambda: "stands by" in scaled.log("serverlog.2.1"))
+    scaled.cluster.signal("launcher", signal.SIGKILL)
+    scaled.cluster.wait("launcher")
+    assert scaled.cluster.wait("scale") == 1, scaled.logs()
+    assert list((scaled.folder / "snapshots").glob("standby.*")), "they are left over"
+    scaled.start()
+    scaled.finish()
+    assert not list((scaled.folder / "snapshots").glob("standby.*"))
+    assert scaled.saved() == calm(job, "calm", 2), scaled.logs()
 
 
 def test_new_servers_that_fail_change_nothing(job):  # noqa: F811

@@ -13,6 +13,6 @@ pub mod words;
 
 pub use calendar::CalendarTime;
 pub use flags::{is_on, is_ready, set_on, set_ready};
-pub use number::{Counter, Gauge, Level, NumberKind, NumberSource, Sample, Seconds};
+pub use number::{Counter, Gauge, Level, NumberKind, NumberSource, Sample, Seconds, Whole};
 pub use phase::{Phase, PhaseNumber, PhaseState, PhaseView, show_phases};
 pub use step::{Busy, BusyThread, Labelled, Stepping, WaitingStep};

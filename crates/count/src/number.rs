@@ -33,25 +33,25 @@ pub trait NumberSource: Sync {
     fn samples(&self) -> Vec<Sample>;
 }
 
-/// A number that grows.
+/// A whole number: one that only grows, or one that goes up and down.
 #[derive(Debug, Default)]
-pub struct Counter(AtomicU64);
+pub struct Whole<const GROWS: bool>(AtomicU64);
 
-impl Counter {
+/// A number that grows.
+pub type Counter = Whole<true>;
+/// A whole number that goes up and down.
+pub type Level = Whole<false>;
+
+impl<const GROWS: bool> Whole<GROWS> {
     /// How it behaves.
-    pub const KIND: NumberKind = NumberKind::Counter;
+    pub const KIND: NumberKind = if GROWS { NumberKind::Counter } else { NumberKind::Gauge };
 
     /// Begins at zero.
     pub const fn new() -> Self {
         Self(AtomicU64::new(0))
     }
 
-    /// Adds to it.
-    pub fn add(&self, n: u64) {
-        self.0.fetch_add(n, Ordering::Relaxed);
-    }
-
-    /// Takes over what was counted elsewhere.
+    /// Sets it; one that grows takes over what was counted elsewhere.
     pub fn set(&self, n: u64) {
         self.0.store(n, Ordering::Relaxed);
     }
@@ -64,6 +64,13 @@ impl Counter {
     /// What it is.
     pub fn value(&self) -> f64 {
         self.get() as f64
+    }
+}
+
+impl Counter {
+    /// Adds to it.
+    pub fn add(&self, n: u64) {
+        self.0.fetch_add(n, Ordering::Relaxed);
     }
 }
 
@@ -89,35 +96,6 @@ impl Seconds {
     /// What it is, in seconds.
     pub fn value(&self) -> f64 {
         self.0.load(Ordering::Relaxed) as f64 / 1e9
-    }
-}
-
-/// A whole number that goes up and down.
-#[derive(Debug, Default)]
-pub struct Level(AtomicU64);
-
-impl Level {
-    /// How it behaves.
-    pub const KIND: NumberKind = NumberKind::Gauge;
-
-    /// Begins at zero.
-    pub const fn new() -> Self {
-        Self(AtomicU64::new(0))
-    }
-
-    /// Sets it.
-    pub fn set(&self, n: u64) {
-        self.0.store(n, Ordering::Relaxed);
-    }
-
-    /// What it is.
-    pub fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-
-    /// What it is.
-    pub fn value(&self) -> f64 {
-        self.get() as f64
     }
 }
 

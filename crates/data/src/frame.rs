@@ -10,7 +10,7 @@ use count::Phase;
 
 use crate::csv::{Cells, separator_name};
 use crate::error::{Error, Refusal, Result, of_read, shown};
-use crate::files::{LINE_BYTES_MAX, Lines, ReadLine, open, unpack};
+use crate::files::{LINE_BYTES_MAX, Lines, ReadLine, open, read_bytes, unpack};
 use crate::series::{Series, Texts, Values};
 use crate::source::{Place, ReadAhead, RemoteBlocks, RemoteFile, Remotes, Stores, expand};
 
@@ -160,10 +160,14 @@ fn read_text(file: &str, source: impl Read) -> Result<DataFrame> {
     let mut lines = Lines::new(source);
     let (mut cells, mut layout, mut columns) = (Cells::default(), None, Vec::new());
     let phase = Phase::begin("reading a table", "rows");
+    let (n_bytes, read_before) =
+        (std::fs::metadata(file).map_or(0, |about| about.len()), read_bytes());
     loop {
         let at = lines.n_lines + 1;
         if at.is_multiple_of(TOLD_EVERY) {
             phase.set(at);
+            let n_read = read_bytes().saturating_sub(read_before);
+            phase.set_share(n_read as f64 / n_bytes.max(1) as f64);
         }
         let bad = |text: &[u8], refusal| {
             let (file, command) = (file.to_string(), String::new());

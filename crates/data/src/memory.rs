@@ -82,8 +82,8 @@ impl SampleMemory {
         self.pieces[piece as usize].write_bytes(place as usize, out);
     }
 
-    pub(crate) fn shuffle(&mut self, seed: u64) {
-        random::shuffle(&mut self.order, seed);
+    pub(crate) fn shuffle(&mut self, seed: u64, phase: &Phase) {
+        random::shuffle_in(&mut self.order, seed, phase);
     }
 
     /// Exchanges samples with the other trainers: each goes to one of them by chance.

@@ -1,5 +1,7 @@
 //! Random numbers, random order, and numbers for texts: always the same for the same seed or text.
 
+use count::Phase;
+
 /// A stream of random numbers (splitmix64): all of 64 bits, and nothing to set up.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(u64);
@@ -36,9 +38,23 @@ pub(crate) fn hash(text: &[u8]) -> u64 {
 
 /// Puts a list in random order.
 pub(crate) fn shuffle<T>(list: &mut [T], seed: u64) {
+    shuffle_in(list, seed, &Phase::default());
+}
+
+/// How many places are changed between two times that somebody is told.
+const TOLD_EVERY: usize = 1 << 16;
+
+/// The same, as work of which somebody sees how far it is.
+pub(crate) fn shuffle_in<T>(list: &mut [T], seed: u64, phase: &Phase) {
     let mut random = Random::new(seed);
-    for at in (1..list.len()).rev() {
-        list.swap(at, random.below(at + 1));
+    let mut last = list.len();
+    while last > 1 {
+        let first = last.saturating_sub(TOLD_EVERY).max(1);
+        for at in (first..last).rev() {
+            list.swap(at, random.below(at + 1));
+        }
+        phase.add((last - first) as u64);
+        last = first;
     }
 }
 

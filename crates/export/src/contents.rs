@@ -6,6 +6,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
+use count::Phase;
 use program::{OpDesc, Program, stream};
 use tensor::{DType, EvenIfPoisoned, Rows, Shape, Tensor, Value};
 use train::folder::{About, Folder, Manifest, SavedFile};
@@ -73,6 +74,8 @@ pub struct Contents {
     folder: Folder,
     /// The last file of several variables that was read.
     combined: Mutex<Option<CombinedFile>>,
+    /// Bytes that were compared with their checksums.
+    n_checked: u64,
     /// The saves that wrote it, the newest last; none if it has no list of files.
     pub saves: Vec<About>,
     /// In order of their names.
@@ -91,14 +94,24 @@ impl Contents {
     /// Looks at a folder, or at what `fluid.save` wrote under a prefix. Every file that has a checksum
     /// is compared with it.
     pub fn read(path: &Path) -> Result<Self> {
+        Self::read_in(path, Phase::default())
+    }
+
+    /// The same, as the first part of longer work.
+    pub(crate) fn read_in(path: &Path, phase: Phase) -> Result<Self> {
         let (dir, stem) = place(path)?;
-        let folder = Folder::open(&dir)?;
+        let folder = Folder::open(&dir)?.counted_by(phase);
+        let files = folder.manifest().into_iter().flat_map(Manifest::files);
+        let n_checked = files.map(|file| file.n_bytes).sum();
+        // More is known when it is read. Until then: all is checked, read and written.
+        folder.phase().set_total(n_checked * 3);
         folder.verify()?;
         let saves = folder.manifest().into_iter().flat_map(|list| &list.saves);
         let saves = saves.map(|save| save.about.clone()).collect();
         let mut contents = Self {
             folder,
             combined: Mutex::default(),
+            n_checked,
             saves,
             vars: Vec::new(),
             programs: Vec::new(),
@@ -123,6 +136,16 @@ impl Contents {
     /// Where it is.
     pub fn dir(&self) -> &Path {
         self.folder.dir()
+    }
+
+    /// So many bytes of work are left behind reading what is there.
+    pub(crate) fn expect(&self, n_bytes: u64) {
+        self.folder.phase().set_total(self.n_checked + n_bytes);
+    }
+
+    /// So many of them are done. What is read of the folder is counted by itself.
+    pub(crate) fn done(&self, n_bytes: u64) {
+        self.folder.phase().add(n_bytes);
     }
 
     /// Whether a list of files says what was saved.

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use count::Phase;
 use tensor::DidYouMean;
 
 use crate::contents::{Contents, HeldForm, HeldVar};
@@ -114,12 +115,13 @@ pub fn export(dir: &Path, options: &ExportOptions) -> Result<Exported> {
     let path = options.out.clone().unwrap_or_else(|| beside(dir, options.format));
     // Nothing is read for a file that may not be written.
     NewOutput::new(&path, options.force)?;
-    let _phase = count::Phase::begin("exporting", "bytes");
-    let contents = Contents::read(dir)?;
+    let contents = Contents::read_in(dir, Phase::begin("exporting", "bytes"))?;
     if options.format == ExportFormat::Onnx {
+        contents.expect(contents.vars.iter().map(|var| 2 * var.n_bytes).sum());
         return export_onnx(&contents, options, path);
     }
     let vars = chosen(&contents, dir, options.table.as_deref())?;
+    contents.expect(vars.iter().map(|var| 2 * var.n_bytes).sum());
     match (options.format, options.table.is_some()) {
         (ExportFormat::Parquet, true) => write_one(&contents, vars[0], &path, options.force)?,
         (ExportFormat::Parquet, false) => write_parquet(&contents, &vars, &path, options.force)?,

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::Path;
 
+use count::Phase;
 use program::distributed::server_of;
 use program::stream;
 use tensor::{DidYouMean, Rows, Value};
@@ -29,6 +30,11 @@ pub fn read_rows(path: &Path, table: &str) -> Result<NewRows> {
             Err(Error::BadFile { path: path.to_path_buf(), problem })
         }
     }
+}
+
+/// The size of a file; one that cannot be asked says so when it is read.
+fn size_of(file: &Path) -> u64 {
+    std::fs::metadata(file).map_or(0, |about| about.len())
 }
 
 /// Reads rows from a Parquet or safetensors file into a table of a saved folder. The folder is changed as by
@@ -65,8 +71,7 @@ pub fn read_rows(path: &Path, table: &str) -> Result<NewRows> {
 /// # Ok(()) }
 /// ```
 pub fn import_rows(dir: &Path, table: &str, file: &Path) -> Result<Imported> {
-    let _phase = count::Phase::begin("importing", "bytes");
-    let contents = Contents::read(dir)?;
+    let contents = Contents::read_in(dir, Phase::begin("importing", "bytes"))?;
     let near = || DidYouMean::among(table, contents.vars.iter().map(|var| var.name.as_str()));
     let var = contents.var(table).ok_or_else(|| Error::NoTable {
         path: dir.to_path_buf(),
@@ -78,7 +83,10 @@ pub fn import_rows(dir: &Path, table: &str, file: &Path) -> Result<Imported> {
         let (path, table, dims) = (dir.to_path_buf(), table.to_string(), target.dims);
         return Err(Error::NotATable { path, table, dims });
     }
+    let n_new = size_of(file);
+    contents.expect(n_new + var.n_bytes);
     let rows = read_rows(file, table)?;
+    contents.done(n_new);
     rows.fits(&target)?;
     let (value, imported) = match contents.value(var)? {
         Value::Rows(old) if var.files[0].starts_with(TABLES) => {
@@ -195,7 +203,10 @@ fn part_number(file: &str) -> usize {
 
 /// Reads rows from a Parquet or safetensors file into a table of a scope.
 pub fn import_rows_into_scope(scope: &Scope, table: &str, file: &Path) -> Result<Imported> {
-    let _phase = count::Phase::begin("importing", "bytes");
+    let phase = Phase::begin("importing", "bytes");
+    let n_new = size_of(file);
+    // Reading the file is about half of it.
+    phase.set_total(2 * n_new);
     let names = scope.names();
     let not_there = || Error::NotInScope {
         table: table.to_string(),
@@ -216,6 +227,7 @@ pub fn import_rows_into_scope(scope: &Scope, table: &str, file: &Path) -> Result
         return Err(Error::NotATable { path, table, dims });
     }
     let rows = read_rows(file, table)?;
+    phase.add(n_new);
     rows.fits(&ImportTarget { table, dims, dtype })?;
     let imported = match &mut value {
         Value::Rows(old) => {

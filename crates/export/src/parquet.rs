@@ -89,7 +89,9 @@ fn write_to(contents: &Contents, var: &HeldVar, file: File) -> Result<()> {
         source: std::io::Error::other(error),
     };
     let columns = RowColumns { ids: &ids, value: &value, width };
-    write_columns(&columns, var, file).map_err(unwritable)
+    let n_each = value.bytes().len().checked_div(ids.len()).unwrap_or(0) as u64;
+    let told = |n_rows: usize| contents.done(n_rows as u64 * n_each);
+    write_columns(&columns, var, file, told).map_err(unwritable)
 }
 
 /// What is written: ids and numbers, row after row.
@@ -103,6 +105,7 @@ fn write_columns(
     columns: &RowColumns<'_>,
     var: &HeldVar,
     file: File,
+    told: impl Fn(usize),
 ) -> std::result::Result<(), ParquetError> {
     let facts = vec![
         KeyValue::new("paddlewheel.variable".to_string(), var.name.clone()),
@@ -120,6 +123,7 @@ fn write_columns(
         let mut group = writer.next_row_group()?;
         write_group(columns, first..last, &mut group)?;
         group.close()?;
+        told(last - first);
         first = last;
     }
     writer.close().map(drop)

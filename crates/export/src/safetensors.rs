@@ -104,6 +104,7 @@ pub fn write_safetensors(
         file.write_all(&head).map_err(unwritten)?;
         for var in vars {
             write_value(file, &contents.value(var)?).map_err(unwritten)?;
+            contents.done(var.n_bytes);
         }
         Ok(())
     })

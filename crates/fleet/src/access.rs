@@ -31,7 +31,7 @@ pub fn from_environment(var: &dyn Fn(&str) -> Option<String>) -> Result<Access> 
     Ok(Access { secret, insecure, tls: tls(vars)? })
 }
 
-fn is_on(vars: EnvVars<'_>, names: &'static [&'static str]) -> Result<bool> {
+pub(crate) fn is_on(vars: EnvVars<'_>, names: &'static [&'static str]) -> Result<bool> {
     let Some(found) = vars.first(names) else { return Ok(false) };
     match found.value.as_str() {
         "1" | "true" | "True" | "yes" | "on" => Ok(true),

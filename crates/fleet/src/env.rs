@@ -164,6 +164,8 @@ pub(crate) const LOG: &[&str] = &["PADDLEWHEEL_LOG"];
 pub(crate) const LOG_FORMAT: &[&str] = &["PADDLEWHEEL_LOG_FORMAT"];
 /// How progress is shown; ours.
 pub(crate) const PROGRESS: &[&str] = &["PADDLEWHEEL_PROGRESS"];
+/// Seconds between two lines about progress in a log; ours.
+pub(crate) const PROGRESS_SECS: &[&str] = &["PADDLEWHEEL_PROGRESS_SECS"];
 /// Above 0, Fluid says more.
 pub(crate) const GLOG_V: &[&str] = &["GLOG_v"];
 /// Below it, Fluid says nothing.

@@ -361,6 +361,13 @@ impl std::fmt::Debug for Error {
 /// Why a job does not get another number of servers.
 #[derive(Debug, thiserror::Error)]
 pub enum ScaleError {
+    /// The folder is none of a job.
+    #[error(
+        "scale {}: there are no snapshots of a job in it; name the folder of the job's snapshots (--snapshot_dir of \
+         launch_ps, or the folder `snapshots` beside its logs)",
+        .0.display()
+    )]
+    NoJob(PathBuf),
     /// No launcher would answer the request.
     #[error("no job runs with the snapshots in {}: start it with launch_ps --resume and the number of servers", .0.display())]
     NotRunning(PathBuf),
@@ -498,6 +505,16 @@ pub enum Usage {
     /// Pods need an image.
     #[error("--image is missing: pods need a container image with paddlewheel and the script")]
     NoImage,
+    /// A certificate without its key or its authorities.
+    #[error(
+        "{given} is given, but {missing} is not: a certificate needs --tls_cert, --tls_key and --tls_ca"
+    )]
+    Incomplete {
+        /// What is there.
+        given: &'static str,
+        /// What is not.
+        missing: &'static str,
+    },
     /// A job without trainers or without servers.
     #[error("a job needs at least one {0}")]
     Nobody(&'static str),

@@ -242,8 +242,8 @@ impl Flags {
         usize::try_from(n_bytes).unwrap_or(usize::MAX)
     }
 
-    /// Bytes that a server holds at most of what trainers send and ask for (`request_memory_mb`); none: half of
-    /// the memory there is.
+    /// Bytes that a server holds at most of what trainers send and ask for, and a trainer without servers of what
+    /// others send too early (`request_memory_mb`); none: half of the memory there is.
     pub fn request_memory(&self) -> Option<u64> {
         let megabytes = Some(self.count("request_memory_mb")).filter(|&n| n > 0);
         megabytes.map(|n| n.saturating_mul(1 << 20))

@@ -21,6 +21,7 @@ pub mod ready;
 mod recovery;
 pub mod render;
 pub mod role;
+mod safety;
 mod script;
 mod signals;
 pub mod stores;

@@ -107,6 +107,7 @@ impl Fleet {
         watching::begin(Some(&role));
         cluster.set_patience(flags.patience());
         cluster.set_redo_bytes(flags.recovery_memory());
+        cluster.set_request_bytes(flags.request_memory());
         cluster.set_ends(Arc::new(signals::wants_end));
         flags.locate().into_iter().for_each(|locate| cluster.set_locate(locate));
         let mut executor = Executor::new();

@@ -1,13 +1,14 @@
 //! The log and the progress of this process, as its environment wants them.
 
 use std::sync::Mutex;
+use std::time::Duration;
 
 use tell::{Glog, LogFilter, LogFormat, LogIdentity, LogSettings, ProgressMode};
 use tensor::{DidYouMean, EvenIfPoisoned};
 
 use crate::env::{
-    self, EnvVars, FoundVar, GLOG_MIN_LEVEL, GLOG_V, LOG, LOG_FORMAT, PROGRESS, ROLE, SERVER_ID,
-    TERMINAL, TRAINER_ID,
+    self, EnvVars, FoundVar, GLOG_MIN_LEVEL, GLOG_V, LOG, LOG_FORMAT, PROGRESS, PROGRESS_SECS,
+    ROLE, SERVER_ID, TERMINAL, TRAINER_ID,
 };
 use crate::error::{Error, Result};
 use crate::role::Role;
@@ -29,8 +30,8 @@ pub fn begin() -> Result<()> {
 
 pub(crate) fn begin_with(choice: LogChoice) -> Result<()> {
     static BEGUN: Mutex<bool> = Mutex::new(false);
-    let (mut settings, mode) =
-        (settings(EnvVars(&env::process))?, progress(EnvVars(&env::process))?);
+    let vars = EnvVars(&env::process);
+    let (mut settings, mode, note_every) = (settings(vars)?, progress(vars)?, note_every(vars)?);
     if let Some(format) = choice.format {
         settings.format = format;
     }
@@ -39,7 +40,7 @@ pub(crate) fn begin_with(choice: LogChoice) -> Result<()> {
         settings.identity = LogIdentity { role: Some("launcher"), rank: None };
     }
     if !std::mem::replace(&mut *is_begun, true) {
-        tell::show_progress(mode);
+        tell::show_progress(mode, note_every);
         tell::start(settings);
     } else if choice.is_launcher {
         tell::set_format(settings.format);
@@ -85,6 +86,21 @@ fn progress(vars: EnvVars<'_>) -> Result<ProgressMode> {
         ProgressMode::Usual if is_dumb => ProgressMode::Lines,
         mode => mode,
     })
+}
+
+/// How often the log of this process gets a line about progress. What makes no sense was an error before.
+pub(crate) fn noted_every() -> Duration {
+    note_every(EnvVars(&env::process)).unwrap_or(tell::NOTE_EVERY)
+}
+
+fn note_every(vars: EnvVars<'_>) -> Result<Duration> {
+    let Some(found) = vars.first(PROGRESS_SECS) else { return Ok(tell::NOTE_EVERY) };
+    let seconds = found.value.parse().ok().filter(|seconds: &f64| *seconds > 0.0);
+    let every = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    // Less than a millisecond would be no pause at all.
+    every
+        .map(|every| every.max(Duration::from_millis(1)))
+        .ok_or_else(|| found.bad("seconds above 0"))
 }
 
 fn choice<T>(
@@ -142,6 +158,10 @@ mod tests {
         assert!(
             matches!(&form, Error::UnknownChoice { near: DidYouMean(Some(near)), .. } if near == "json")
         );
+        for seconds in ["0", "-1", "nan", "soon"] {
+            let every = note_every(EnvVars(&vars(&[("PADDLEWHEEL_PROGRESS_SECS", seconds)])));
+            assert!(matches!(every, Err(Error::BadVariable { .. })), "{seconds}");
+        }
         let mode = progress(EnvVars(&vars(&[("PADDLEWHEEL_PROGRESS", "on")])));
         assert!(matches!(mode, Err(Error::UnknownChoice { name: "PADDLEWHEEL_PROGRESS", .. })));
     }
@@ -163,5 +183,9 @@ mod tests {
         assert_eq!(mode(&[("TERM", "xterm")]), ProgressMode::Usual);
         assert_eq!(mode(&[("TERM", "dumb")]), ProgressMode::Lines);
         assert_eq!(mode(&[("PADDLEWHEEL_PROGRESS", "off"), ("TERM", "dumb")]), ProgressMode::Off);
+        let every =
+            |given: &[(&'static str, &'static str)]| note_every(EnvVars(&vars(given))).unwrap();
+        assert_eq!(every(&[]), Duration::from_secs(60));
+        assert_eq!(every(&[("PADDLEWHEEL_PROGRESS_SECS", "0.5")]), Duration::from_millis(500));
     }
 }

@@ -13,8 +13,10 @@ use tensor::EvenIfPoisoned;
 
 use crate::moving::{self, DRAWINGS, MovingLine};
 
-/// How often a log gets a line.
-const NOTE_EVERY: Duration = Duration::from_secs(60);
+/// How often a log gets a line, unless somebody wants it otherwise.
+pub const NOTE_EVERY: Duration = Duration::from_secs(60);
+/// How long the thread that shows phases waits for another one.
+const IDLE_MAX: Duration = Duration::from_secs(60);
 /// How often phases are looked at where nothing moves.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How often a line is drawn.
@@ -53,13 +55,13 @@ impl ProgressMode {
     }
 }
 
-/// Begins to show phases, once.
-pub fn show_progress(mode: ProgressMode) {
+/// Begins to show phases, once; a log gets a line so often.
+pub fn show_progress(mode: ProgressMode, note_every: Duration) {
     if mode == ProgressMode::Off || SCREEN.get().is_some() {
         return;
     }
     let draws = mode == ProgressMode::Usual && moving::is_terminal();
-    let screen = Arc::new(Screen::new(draws));
+    let screen = Arc::new(Screen::new(draws, note_every));
     if SCREEN.set(screen.clone()).is_ok() {
         show_phases(Box::new(View(screen)));
     }
@@ -114,6 +116,7 @@ struct Shown {
 
 struct Screen {
     draws: bool,
+    note_every: Duration,
     is_drawing: AtomicBool,
     lines: MultiProgress,
     shown: Mutex<Shown>,
@@ -122,14 +125,14 @@ struct Screen {
 }
 
 impl Screen {
-    fn new(draws: bool) -> Self {
+    fn new(draws: bool, note_every: Duration) -> Self {
         let lines = MultiProgress::with_draw_target(match draws {
             true => ProgressDrawTarget::stderr_with_hz(DRAWINGS),
             false => ProgressDrawTarget::hidden(),
         });
         let (shown, changed, is_drawing) =
             (Mutex::default(), Condvar::new(), AtomicBool::new(false));
-        Self { draws, is_drawing, lines, shown, changed }
+        Self { draws, note_every, is_drawing, lines, shown, changed }
     }
 
     fn lock(&self) -> MutexGuard<'_, Shown> {
@@ -173,13 +176,13 @@ impl Screen {
 
     /// Shows phases as long as there are any.
     fn run(&self) {
-        let every = if self.draws { DRAW_EVERY } else { LOOK_EVERY };
+        let every = if self.draws { DRAW_EVERY } else { LOOK_EVERY.min(self.note_every) };
         let mut shown = self.lock();
         loop {
             if shown.phases.is_empty() {
                 let (still, waited) = self
                     .changed
-                    .wait_timeout_while(shown, NOTE_EVERY, |shown| shown.phases.is_empty())
+                    .wait_timeout_while(shown, IDLE_MAX, |shown| shown.phases.is_empty())
                     .unwrap_or_else(|poisoned| poisoned.into_inner());
                 shown = still;
                 if waited.timed_out() && shown.phases.is_empty() {
@@ -189,7 +192,7 @@ impl Screen {
             }
             let notes = match self.draws {
                 true => self.draw(&mut shown),
-                false => notes(&mut shown),
+                false => notes(&mut shown, self.note_every),
             };
             drop(shown);
             for note in notes {
@@ -216,10 +219,10 @@ impl Screen {
     }
 }
 
-/// The lines of phases that have had none for a minute.
-fn notes(shown: &mut Shown) -> Vec<String> {
+/// The lines of phases that have had none for so long.
+fn notes(shown: &mut Shown, every: Duration) -> Vec<String> {
     let mut notes = Vec::new();
-    for phase in shown.phases.values_mut().filter(|phase| phase.noted.elapsed() >= NOTE_EVERY) {
+    for phase in shown.phases.values_mut().filter(|phase| phase.noted.elapsed() >= every) {
         (phase.noted, phase.is_noted) = (Instant::now(), true);
         let words = phase.state.words(phase.state.start.elapsed());
         notes.push(format!("{}: {words}", phase.state.name));

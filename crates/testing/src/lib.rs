@@ -7,6 +7,7 @@ pub mod big_table;
 pub mod close;
 pub mod cluster;
 pub mod crowd;
+pub mod doors;
 pub mod fleets;
 pub mod golden;
 pub mod job;

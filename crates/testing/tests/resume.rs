@@ -3,12 +3,13 @@
 #![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use program::distributed::Mode;
 use program::optimizer::*;
 use ps::server::{CutRecord, Server, ServerConfig, Store};
 use testing::stores::{Model, OUTPUTS, Servers, TableKind};
+use train::remote::Log;
 use train::serve::SnapshotSettings;
 use train::transpile::Config;
 use train::{BadSnapshot, Error};
@@ -104,6 +105,222 @@ fn assert_same(left: &Servers, right: &Servers, what: &str) {
         assert!(right.get(name) == Some(value), "{what}: {name} differs");
     }
     assert_eq!((left.len(), left_size), (right.len(), right_size), "{what}");
+}
+
+/// Servers that stand by, and what each has said.
+struct Newcomers {
+    servers: Servers,
+    keeping: SnapshotSettings,
+    said: Arc<Mutex<Vec<String>>>,
+}
+
+impl Newcomers {
+    fn start(job: &Job<'_>, folder: &Path) -> Self {
+        let resume = Some(folder.to_path_buf());
+        let keeping = SnapshotSettings { resume, ..SnapshotSettings::new(folder) };
+        Self { servers: job.start(), keeping, said: Arc::default() }
+    }
+
+    fn log(&self) -> Log {
+        let said = self.said.clone();
+        Arc::new(move |line| said.lock().unwrap().push(line.text.clone()))
+    }
+
+    /// Each takes over what is new; how many had something to take.
+    fn catch_up(&mut self) -> usize {
+        let (keeping, log) = (self.keeping.clone(), self.log());
+        let all = self.servers.all.iter_mut();
+        let taken = all.map(|server| server.store.catch_up(&keeping, log.clone()).unwrap());
+        taken.filter(|is_taken| *is_taken).count()
+    }
+
+    /// It is their turn.
+    fn serve(mut self) -> (Servers, Vec<String>) {
+        let (keeping, log) = (self.keeping.clone(), self.log());
+        for server in &mut self.servers.all {
+            server.store.keep(&keeping, log.clone()).unwrap();
+        }
+        let said = self.said.lock().unwrap().clone();
+        (self.servers, said)
+    }
+}
+
+/// Bytes that were read before the turn and at it, by what servers said.
+fn read_bytes(said: &[String]) -> Vec<(u64, u64)> {
+    let number = |text: &str| text.trim().parse::<u64>().unwrap();
+    let of_line = |line: &String| {
+        let (_, rest) = line.split_once(", of which ")?;
+        let (before, now) = rest.split_once(" bytes were read before and ")?;
+        Some((number(before), number(now.strip_suffix(" now")?)))
+    };
+    said.iter().filter_map(of_line).collect()
+}
+
+/// The names of all files below a folder.
+fn names_below(folder: &Path) -> Vec<String> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
+        match entry.file_type().unwrap().is_dir() {
+            true => names.extend(names_below(&entry.path())),
+            false => names.push(entry.file_name().into_string().unwrap()),
+        }
+    }
+    names.sort();
+    names
+}
+
+/// A model of which most stays as it is, so that cuts are increments.
+fn still_model(optimizer: MakeOptimizer) -> Model {
+    let mut tables = ALL_TABLES.to_vec();
+    tables.extend([TableKind::Whole; 3]);
+    Model { tables, outputs: 5, ..model(optimizer) }
+}
+
+/// The job changes its servers while it runs: the new ones fill their tables while the old ones train on.
+fn check_standby(from: &Job<'_>, to: &Job<'_>) {
+    let folder = tempfile::tempdir().unwrap();
+    let first = from.keep(folder.path(), None).unwrap();
+    cut(&first, 0);
+    (0..4).for_each(|step| drop(first.step(step)));
+    cut(&first, 1);
+    let before = names_below(folder.path());
+    let mut newcomers = Newcomers::start(to, folder.path());
+    assert_eq!(newcomers.catch_up(), to.n_servers);
+    assert_eq!(newcomers.catch_up(), 0, "there is nothing new");
+    (4..7).for_each(|step| drop(first.step(step)));
+    cut(&first, 2);
+    assert_eq!(newcomers.catch_up(), to.n_servers);
+    (7..9).for_each(|step| drop(first.step(step)));
+    cut(&first, 3);
+    first.step(100);
+    drop(first);
+    let (second, said) = newcomers.serve();
+    assert_eq!(go_back(&second), 4);
+    let read = read_bytes(&said);
+    assert_eq!(read.len(), to.n_servers, "{said:?}");
+    assert!(read.iter().all(|(before, now)| 0 < *now && now < before), "{said:?}");
+    let whole = to.start();
+    (0..9).for_each(|step| drop(whole.step(step)));
+    assert_same(&second, &whole, "standing by");
+    assert_eq!(second.step(9), whole.step(9));
+    cut(&second, 5);
+    drop(second);
+    assert!(
+        before.iter().any(|name| name == "base.0")
+            && !folder.path().join("standby.server.0").exists()
+    );
+
+    // What is on disk is the same.
+    let third = to.keep(folder.path(), Some(folder.path())).unwrap();
+    assert_eq!(go_back(&third), 5);
+    assert_same(&third, &whole, "started again");
+    assert_eq!(third.step(10), whole.step(10));
+}
+
+#[test]
+fn servers_that_stand_by_take_over_what_changes() {
+    let adam = |rate| Optimizer::new(Adam { lazy_mode: true, ..Adam::default() }, rate);
+    let config = Config::default();
+    let cases: [(MakeOptimizer, usize, usize); 3] = [(sgd, 2, 3), (adam, 3, 1), (sgd, 1, 2)];
+    for (optimizer, n_before, n_after) in cases {
+        let model = &still_model(optimizer);
+        let job = |n_servers| Job { model, config: &config, n_servers, n_trainers: 2 };
+        check_standby(&job(n_before), &job(n_after));
+    }
+    let tables = vec![TableKind::Touched, TableKind::Whole, TableKind::Whole];
+    let exchanged = &Model { tables, ..still_model(sgd) };
+    let geo = &Config::of(Mode::Geo { push_every: 1 });
+    let job = |n_servers| Job { model: exchanged, config: geo, n_servers, n_trainers: 3 };
+    check_standby(&job(2), &job(3));
+}
+
+/// All rows change with every step: no increments are written, and what was taken before is of no use.
+#[test]
+fn what_changes_as_a_whole_is_taken_as_a_whole() {
+    let momentum = |rate| Optimizer::new(Momentum { momentum: 0.9, use_nesterov: false }, rate);
+    let (model, config) = (&model(momentum), &Config::default());
+    let job = |n_servers| Job { model, config, n_servers, n_trainers: 2 };
+    let folder = tempfile::tempdir().unwrap();
+    let first = job(2).keep(folder.path(), None).unwrap();
+    let mut newcomers = Newcomers::start(&job(3), folder.path());
+    for number in 0..8 {
+        first.step(number);
+        cut(&first, number);
+        newcomers.catch_up();
+    }
+    first.step(8);
+    cut(&first, 8);
+    drop(first);
+    let (second, _) = newcomers.serve();
+    assert_eq!(go_back(&second), 9);
+    let whole = job(3).start();
+    (0..9).for_each(|step| drop(whole.step(step)));
+    assert_same(&second, &whole, "standing by");
+}
+
+/// The job goes back to a cut while servers stand by: what they have taken of cuts after it was never there.
+#[test]
+fn who_stands_by_forgets_what_the_job_has_gone_back_from() {
+    let (model, config) = (&still_model(sgd), &Config::default());
+    let job = |n_servers| Job { model, config, n_servers, n_trainers: 2 };
+    let folder = tempfile::tempdir().unwrap();
+    let first = job(2).keep(folder.path(), None).unwrap();
+    (0..3).for_each(|step| drop(first.step(step)));
+    cut(&first, 0);
+    first.step(100);
+    cut(&first, 1);
+    let mut newcomers = Newcomers::start(&job(3), folder.path());
+    assert_eq!(newcomers.catch_up(), 3);
+    for server in &first.all {
+        server.store.roll_back(0, 2).unwrap();
+    }
+    first.step(3);
+    cut(&first, 1);
+    // Half of them have seen it, the others have not.
+    let keeping = newcomers.keeping.clone();
+    assert!(newcomers.servers.all[0].store.catch_up(&keeping, Arc::new(|_| ())).unwrap());
+    first.step(4);
+    cut(&first, 2);
+    drop(first);
+    let (second, said) = newcomers.serve();
+    assert_eq!(read_bytes(&said).len(), 1, "{said:?}");
+    assert_eq!(go_back(&second), 3);
+    let whole = job(3).start();
+    (0..5).for_each(|step| drop(whole.step(step)));
+    assert_same(&second, &whole, "standing by");
+}
+
+/// A process dies at any moment between two writes of its first cut: it starts again, and nothing that it had taken over
+/// before counts.
+#[test]
+fn what_was_taken_over_counts_only_with_a_cut_behind_it() {
+    let (model, config) = (&still_model(sgd), &Config::default());
+    let job = |n_servers| Job { model, config, n_servers, n_trainers: 2 };
+    let folder = tempfile::tempdir().unwrap();
+    let first = job(2).keep(folder.path(), None).unwrap();
+    (0..3).for_each(|step| drop(first.step(step)));
+    cut(&first, 0);
+    let mut newcomers = Newcomers::start(&job(3), folder.path());
+    assert_eq!(newcomers.catch_up(), 3);
+    first.step(3);
+    cut(&first, 1);
+    drop(first);
+    let whole = job(3).start();
+    (0..4).for_each(|step| drop(whole.step(step)));
+    // It died while it wrote aside, or before it had moved anything.
+    let aside = |server: usize| folder.path().join(format!("standby.server.{server}"));
+    let taken = names_below(&aside(1)).into_iter().find(|name| name.starts_with("base.")).unwrap();
+    std::fs::write(aside(0).join("cut.1.0123.new"), b"PWSNAP").unwrap();
+    // It died when it had moved what it had, without a cut behind it.
+    std::fs::copy(aside(1).join(&taken), folder.path().join("server.1").join(&taken)).unwrap();
+    drop(newcomers);
+    let error = job(3).keep(folder.path(), None).unwrap_err();
+    assert!(matches!(error, Error::Snapshot(BadSnapshot::OtherJob { .. })), "{error}");
+    let second = job(3).keep(folder.path(), Some(folder.path())).unwrap();
+    assert!(!folder.path().join("server.1").join(&taken).exists());
+    assert!((0..3).all(|server| !aside(server).exists()));
+    assert_eq!(go_back(&second), 2);
+    assert_same(&second, &whole, "started again");
 }
 
 /// Trains with some servers and continues with others. Everything is as if the others had been

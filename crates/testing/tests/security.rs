@@ -16,15 +16,14 @@ use std::time::{Duration, Instant};
 use ps::access::proof::{Service, Unproved};
 use ps::frame::{self, Frame};
 use ps::message::{Grad, Hello, Ping, Pull, Push, Reply, Request, VarInfo};
-use ps::rendezvous::{Report, Side};
+use ps::rendezvous::Side;
 use ps::server::{Apply, ServerConfig};
-use ps::tcp::{
-    Client, ClientGroup, Listener, Membership, Mesh, MeshSettings, Patience, Rendezvous, enter,
-    find_others,
-};
+use ps::tcp::{Client, ClientGroup, Listener, Patience, enter, find_others};
 use ps::{Access, Endpoint, Error, Refusal, Secret, VarId};
 use tensor::{Tensor, Value};
+use testing::cluster::free_endpoints;
 use testing::crowd::Use;
+use testing::doors::{join, meeting};
 use testing::served::Served;
 use testing::sim::{SHARED_VAR, grad, vars};
 
@@ -207,8 +206,7 @@ fn abstract_name(endpoint: &Endpoint) -> String {
 }
 
 fn free_endpoint() -> Endpoint {
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    Endpoint { host: "127.0.0.1".to_string(), port }
+    free_endpoints(1).remove(0)
 }
 
 /// A process of the same user takes the name first and passes on what it hears to the real port.
@@ -352,21 +350,6 @@ fn slow_strangers_lose_their_connection() {
     check_unharmed(served);
 }
 
-fn meeting(master: &Endpoint, side: Side, access: Access) -> Rendezvous {
-    let port = if side == Side::Server { 17_300 } else { 0 };
-    let report = Report {
-        job: JOB.to_string(),
-        n: 2,
-        n_servers: Some(1),
-        side,
-        rank: Some(0),
-        name: String::new(),
-        endpoint: Endpoint { host: String::new(), port },
-        is_fixed: false,
-    };
-    Rendezvous { master: master.clone(), report, limit: LIMIT, access }
-}
-
 #[test]
 fn a_rendezvous_tells_strangers_nothing_and_gives_them_no_thread() {
     allow_descriptors();
@@ -394,14 +377,6 @@ fn a_rendezvous_tells_strangers_nothing_and_gives_them_no_thread() {
     let second = meeting(&master, Side::Trainer, ours());
     let place = find_others(&second, &mut |_| {}, &mut || false).unwrap();
     assert_eq!((place.id, waiting.join().unwrap().unwrap().id), (0, 0));
-}
-
-fn join(me: u32, endpoints: &[Endpoint], access: Access) -> ps::Result<Mesh> {
-    let patience = Patience { connect_ms: 30_000, ..Patience::default() };
-    let settings =
-        MeshSettings { patience, stops: Arc::new(|| false), log: Arc::new(|_| {}), access };
-    let membership = Membership { me, endpoints: endpoints.to_vec(), mode: JOB.to_string() };
-    Mesh::join(membership, settings)
 }
 
 #[test]

@@ -8,23 +8,18 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
 
 use ps::access::tls::{CertificateFiles, Tls};
 use ps::message::{Barrier, Complete, Grad, Hello, LookUp, Pull, Push, Reply};
-use ps::rendezvous::{Report, Side};
+use ps::rendezvous::Side;
 use ps::server::{Apply, End, ServerConfig};
-use ps::tcp::{
-    Client, ClientGroup, Listener, Membership, Mesh, MeshSettings, Patience, Rendezvous,
-    find_others,
-};
+use ps::tcp::{Client, ClientGroup, Listener, Patience, find_others};
 use ps::{Access, CertificateFault, Endpoint, Error, Secret, TlsFailure};
 use tensor::{Rows, Tensor, Value};
-use testing::cluster::take_local_name;
+use testing::cluster::{free_endpoints, take_local_name};
+use testing::doors::{join, meeting};
 use testing::served::Served;
 use testing::sim::{GRAD, SHARED_VAR, TABLE, vars};
-
-const LIMIT: Duration = Duration::from_secs(60);
 
 fn secret() -> Access {
     Access::with(Secret::new("the secret of this job").unwrap())
@@ -326,17 +321,9 @@ fn keys_that_were_made_need_a_secret() {
     assert!(matches!(error, Error::Tls(TlsFailure::NoSecret)), "{error}");
 }
 
-fn mesh(me: u32, endpoints: &[Endpoint], access: Access) -> ps::Result<Mesh> {
-    let patience = Patience { connect_ms: 20_000, ..Patience::default() };
-    let settings =
-        MeshSettings { patience, stops: Arc::new(|| false), log: Arc::new(|_| {}), access };
-    let mode = "test".to_string();
-    Mesh::join(Membership { me, endpoints: endpoints.to_vec(), mode }, settings)
-}
-
+/// An end point under a name for which there is no Unix socket.
 fn free() -> Endpoint {
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    Endpoint { host: "localhost".to_string(), port }
+    Endpoint { host: "localhost".to_string(), ..free_endpoints(1).remove(0) }
 }
 
 #[test]
@@ -346,7 +333,7 @@ fn trainers_meet_over_tls() {
     // The names of Unix sockets are taken, so that they meet over TCP.
     let _names: Vec<_> = endpoints.iter().map(take_local_name).collect();
     let sum = |me: u32| {
-        let mesh = mesh(me, &endpoints, made()).unwrap();
+        let mesh = join(me, &endpoints, made()).unwrap();
         let collective = Collective::AllReduce(ReduceOp::Sum);
         let terms = Terms { collective, var: "g".to_string(), ring: 0 };
         let value = Tensor::full([300_000], me as f32 + 1.0);
@@ -369,8 +356,8 @@ fn a_trainer_with_another_certificate_does_not_meet_the_others() {
     let endpoints = [free(), free()];
     let _names: Vec<_> = endpoints.iter().map(take_local_name).collect();
     let both = endpoints.clone();
-    thread::spawn(move || mesh(0, &both, with("good.pem", "ours.pem")));
-    let error = mesh(1, &endpoints, with("foreign.pem", "ours.pem")).unwrap_err();
+    thread::spawn(move || join(0, &both, with("good.pem", "ours.pem")));
+    let error = join(1, &endpoints, with("foreign.pem", "ours.pem")).unwrap_err();
     let fault = match error {
         Error::NotEncrypted { why: TlsFailure::Refused { fault, .. }, .. } => fault,
         other => panic!("{other}"),
@@ -380,21 +367,9 @@ fn a_trainer_with_another_certificate_does_not_meet_the_others() {
 
 #[test]
 fn processes_meet_at_a_rendezvous_over_tls() {
-    let master = Endpoint { host: "127.0.0.1".to_string(), port: free().port };
+    let master = free_endpoints(1).remove(0);
     let meet = |side, access: Access| {
-        let endpoint = Endpoint { host: "127.0.0.1".to_string(), port: 20_000 };
-        let report = Report {
-            job: "job".to_string(),
-            n: 2,
-            n_servers: Some(1),
-            side,
-            rank: Some(0),
-            name: String::new(),
-            endpoint,
-            is_fixed: false,
-        };
-        let meeting = Rendezvous { master: master.clone(), report, limit: LIMIT, access };
-        find_others(&meeting, &mut |_| {}, &mut || false)
+        find_others(&meeting(&master, side, access), &mut |_| {}, &mut || false)
     };
     let meet = &meet;
     thread::scope(|scope| {

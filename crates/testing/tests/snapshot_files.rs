@@ -319,7 +319,8 @@ fn no_first_cut_is_an_error_at_the_start() {
     std::os::unix::fs::symlink("/dev/full", own.join("base.0.new")).unwrap();
     let store = &servers.all[0].store;
     store.mark(0).unwrap();
-    let refused = store.write_cut(&CutRecord::default()).unwrap_err().to_string();
+    let refused =
+        store.write_cut(&CutRecord { term: 1, ..CutRecord::default() }).unwrap_err().to_string();
     assert!(refused.contains("no space"), "{refused}");
 }
 

@@ -13,7 +13,7 @@ use ps::message::{
     Barrier, Complete, Grad, Hello, LookUp, Ping, Pull, Push, Reply, Request, VERSION, VarInfo,
 };
 use ps::server::{Apply, End, ServerConfig};
-use ps::tcp::{Client, ClientGroup, LostTrainer, Patience, enter};
+use ps::tcp::{Client, ClientGroup, LostProcess, Patience, Ticket, enter};
 use ps::{Access, Endpoint, Error, Refusal, VarId};
 use tensor::{Rows, Tensor, Value};
 use testing::served::Served;
@@ -417,22 +417,49 @@ fn unknown_tables_and_numbers_that_are_none_are_refused_to_their_sender() {
     assert_eq!(served.end().1.applied.len(), 1, "the server goes on");
 }
 
+/// Clients of one trainer.
+fn grouped(servers: &[Served; 2]) -> [Arc<Client>; 2] {
+    let lost = LostProcess::default();
+    let patience = Patience { answer_ms: 60_000, ..Patience::default() };
+    servers.each_ref().map(|served| {
+        let group = ClientGroup { lost: lost.clone(), ..ClientGroup::default() };
+        Client::among(served.endpoint.clone(), hello(0, 7), patience, group)
+    })
+}
+
+/// Closes the next round, which the other trainer does not.
+fn ask_for_round(client: &Client) -> Ticket {
+    client.change(Barrier::new(client.round() + 1)).unwrap();
+    client.ask(pull(client.round())).unwrap()
+}
+
+/// A thread that waits for one server hears that another server is gone: that is what the script must say.
+#[test]
+fn a_server_that_is_gone_ends_waiting_for_others() {
+    let servers = [serve(config(2, true)), serve(config(2, true))];
+    let waiting = grouped(&servers);
+    let others = servers.each_ref().map(|served| client(&served.endpoint, 1));
+    others.iter().for_each(|client| client.ensure_connected().unwrap());
+    let ticket = ask_for_round(&waiting[0]);
+    waiting[1].ensure_connected().unwrap();
+    let [first, second] = servers;
+    let gone = second.endpoint.clone();
+    drop(second.end());
+    let start = Instant::now();
+    let error = waiting[0].wait(ticket, "parameters").unwrap_err();
+    assert!(start.elapsed() < Duration::from_secs(20), "after {:?}", start.elapsed());
+    assert!(matches!(&error, Error::ServerLost { endpoint, .. } if *endpoint == gone), "{error}");
+    drop(first.end());
+}
+
 /// A thread that waits for one server hears what another server knows.
 #[test]
 fn a_loss_that_one_server_saw_ends_waiting_for_others() {
     let servers = [serve(config(2, true)), serve(config(2, true))];
-    let lost = LostTrainer::default();
-    let patience = Patience { answer_ms: 60_000, ..Patience::default() };
-    let waiting = servers.each_ref().map(|served| {
-        let group = ClientGroup { lost: lost.clone(), ..ClientGroup::default() };
-        Client::among(served.endpoint.clone(), hello(0, 7), patience, group)
-    });
+    let waiting = grouped(&servers);
     let others = servers.each_ref().map(|served| client(&served.endpoint, 1));
     others.iter().for_each(|client| client.ensure_connected().unwrap());
-    let tickets = waiting.each_ref().map(|client| {
-        client.change(Barrier::new(client.round() + 1)).unwrap();
-        client.ask(pull(client.round())).unwrap()
-    });
+    let tickets = waiting.each_ref().map(|client| ask_for_round(client));
     // The first server still has the other trainer; the second loses it.
     others[1].close();
     let start = Instant::now();

@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 
 /// The list.
 const LIST: &str = "servers";
+/// Before the names of what servers leave that stand by.
+const STANDBY: &str = "standby.";
 
 /// Names the servers of a job.
 pub fn write(folder: &Path, endpoints: &[String]) -> io::Result<()> {
@@ -33,7 +35,26 @@ pub fn remove(folder: &Path) -> io::Result<()> {
 
 /// The file by which a server says that it stands by.
 pub fn standing_by(folder: &Path, endpoint: &str) -> PathBuf {
-    folder.join(format!("standby.{}", endpoint.replace(['/', ':'], "_")))
+    folder.join(format!("{STANDBY}{}", endpoint.replace(['/', ':'], "_")))
+}
+
+/// The folder in which a server that stands by writes what it takes over. Nothing in it counts.
+pub fn aside(folder: &Path, server: u32) -> PathBuf {
+    folder.join(format!("{STANDBY}server.{server}"))
+}
+
+/// Removes what servers that stood by have left, in a folder in which none does.
+pub fn clear_standby(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_name().to_str().is_some_and(|name| name.starts_with(STANDBY)) {
+            match entry.file_type()?.is_dir() {
+                true => fs::remove_dir_all(entry.path())?,
+                false => removed(&entry.path())?,
+            }
+        }
+    }
+    Ok(())
 }
 
 /// A server stands by no more.
@@ -65,5 +86,19 @@ mod tests {
         }
         remove(home.path()).unwrap();
         remove(home.path()).unwrap();
+    }
+
+    #[test]
+    fn what_stood_by_leaves_nothing() {
+        let home = tempfile::tempdir().unwrap();
+        let aside = aside(home.path(), 2);
+        fs::create_dir(&aside).unwrap();
+        fs::write(aside.join("base.3"), "rows").unwrap();
+        fs::write(standing_by(home.path(), "127.0.0.1:6170"), "").unwrap();
+        fs::write(home.path().join("job"), "").unwrap();
+        clear_standby(home.path()).unwrap();
+        let left: Vec<_> =
+            fs::read_dir(home.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(left, ["job"]);
     }
 }

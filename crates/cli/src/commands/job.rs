@@ -58,20 +58,6 @@ pub(crate) struct Safety {
 }
 
 impl Safety {
-    /// The first option that is given.
-    pub(crate) fn given(&self) -> Option<&'static str> {
-        let given = [
-            (self.secret_file.is_some(), "--secret_file"),
-            (self.insecure, "--insecure"),
-            (self.tls, "--tls"),
-            (self.tls_cert.is_some(), "--tls_cert"),
-            (self.tls_key.is_some(), "--tls_key"),
-            (self.tls_ca.is_some(), "--tls_ca"),
-            (self.tls_name.is_some(), "--tls_name"),
-        ];
-        first_given(&given)
-    }
-
     pub(crate) fn options(self, save_root: Option<String>) -> SafetyOptions {
         SafetyOptions {
             secret_file: self.secret_file,

@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{ArgAction, Args};
+use clap::Args;
 use fleet::launch::options::{LogFormat, PsOptions, RecoveryOptions};
 use fleet::launch::{self, Console, EngineOptions, Target};
 use fleet::render::RenderOptions;
 use ps::Endpoint;
 
-use super::job::{Safety, Script, Watching, first_given};
-use super::on::{Engine, OnEngine};
+use super::job::{Safety, Script, Watching};
+use super::on::{Engine, EngineOption, OnEngine};
 use crate::caller::Caller;
 use crate::error::{Error, Result};
 use crate::values::{self, CommaList};
@@ -62,9 +62,9 @@ pub(crate) struct LaunchPs {
     /// This machine
     #[arg(long, value_name = "IP")]
     node_ip: Option<String>,
-    /// Say what is started: True or False
-    #[arg(long, value_name = "BOOL", default_value = "True", action = ArgAction::Set, value_parser = values::truth)]
-    print_config: bool,
+    /// Say what is started: True or False [default: True]
+    #[arg(long, value_name = "BOOL", value_parser = values::truth)]
+    print_config: Option<bool>,
     /// Folders below which servers save, DIR:DIR
     ///
     /// Unless said otherwise: the working directory, that of snapshots, and the one for temporary files.
@@ -113,16 +113,11 @@ impl LaunchPs {
             let host = caller.host(&options.script)?;
             return Ok(launch::launch_ps(options, &host, console)?);
         };
-        let target = self.engine_target();
-        let not_taken = match target {
-            Some(_) => self.of_this_machine(),
-            None => self.engine.not_of_ray(),
-        };
-        if let Some(option) = not_taken {
+        if let Some(option) = self.not_taken(on) {
             return Err(Error::NotOn { option, engine: on.name() });
         }
-        let Some(target) = target else {
-            let (cpus, host) = (self.engine.cpus, caller.python_host()?);
+        let Some(target) = self.engine_target() else {
+            let (cpus, host) = (self.engine.cpus(), caller.python_host()?);
             return Ok(launch::launch_on_ray(self.options(), cpus, &host, console)?);
         };
         let options = self.engine_options(target);
@@ -135,18 +130,29 @@ impl LaunchPs {
         self.engine.on.and_then(OnEngine::target)
     }
 
-    /// The first option that is given and that only our own launcher takes.
-    fn of_this_machine(&self) -> Option<&'static str> {
-        let given = [
-            (self.start_port.is_some(), "--start_port"),
-            (self.endpoints.is_some(), "--endpoints"),
-            (self.log_format.is_some(), "--log_format"),
-            (self.cluster_node_ips.is_some(), "--cluster_node_ips"),
-            (self.node_ip.is_some(), "--node_ip"),
-            (self.save_root.is_some(), "--save_root"),
-            (self.recovery.resume.is_some(), "--resume"),
+    /// The first option that is given and that this engine does not take.
+    fn not_taken(&self, on: OnEngine) -> Option<&'static str> {
+        use OnEngine::{K8s, Mpi, Ray, Slurm};
+        let recovery = &self.recovery;
+        let all = [
+            EngineOption::new("--start_port", &[], self.start_port.is_some()),
+            EngineOption::new("--endpoints", &[], self.endpoints.is_some()),
+            EngineOption::new("--cluster_node_ips", &[], self.cluster_node_ips.is_some()),
+            EngineOption::new("--node_ip", &[], self.node_ip.is_some()),
+            EngineOption::new("--print_config", &[Ray], self.print_config.is_some()),
+            EngineOption::new("--resume", &[Ray], recovery.resume.is_some()),
+            // Each server has a disk of its own there.
+            EngineOption::new(
+                "--snapshot_dir",
+                &[Slurm, Mpi, Ray],
+                recovery.snapshot_dir.is_some(),
+            ),
         ];
-        first_given(&given).or(self.safety.given()).or(self.watching.given())
+        let of_watching = match on {
+            Ray => None,
+            Slurm | Mpi | K8s => self.watching.given(),
+        };
+        EngineOption::not_taken(&all, &on).or(of_watching).or(self.engine.not_taken(on))
     }
 
     /// The job that an engine other than Ray is to run.
@@ -157,6 +163,8 @@ impl LaunchPs {
         job.snapshot_every = recovery.snapshot_secs.unwrap_or(job.snapshot_every);
         job.max_restarts = recovery.max_restarts.unwrap_or(job.max_restarts);
         job.grace = recovery.grace_secs.unwrap_or(job.grace);
+        job.log_format = self.log_format;
+        job.safety = self.safety.options(self.save_root);
         let options = self.engine.apply(target, job);
         EngineOptions {
             own_logs: self.log_dir.is_none(),
@@ -179,7 +187,7 @@ impl LaunchPs {
             log_format: self.log_format,
             nodes: self.cluster_node_ips.map_or(Vec::new(), |list| list.0),
             node: self.node_ip,
-            is_verbose: self.print_config,
+            is_verbose: self.print_config.unwrap_or(true),
             recovery: RecoveryOptions {
                 max_restarts: recovery.max_restarts,
                 snapshot_dir: recovery.snapshot_dir,

@@ -6,7 +6,6 @@ use clap::{Args, ValueEnum};
 use fleet::launch::{EngineOptions, Target};
 use fleet::render::RenderOptions;
 
-use super::job::first_given;
 use crate::values::{self, CommaList};
 
 /// Who starts the processes.
@@ -39,23 +38,42 @@ impl OnEngine {
     }
 }
 
+/// An option that some engines take.
+pub(crate) struct EngineOption<'a, E> {
+    option: &'static str,
+    engines: &'a [E],
+    is_given: bool,
+}
+
+impl<'a, E: PartialEq> EngineOption<'a, E> {
+    pub(crate) fn new(option: &'static str, engines: &'a [E], is_given: bool) -> Self {
+        Self { option, engines, is_given }
+    }
+
+    /// The first option that is given and that this engine does not take.
+    pub(crate) fn not_taken(all: &[Self], engine: &E) -> Option<&'static str> {
+        let is_wrong = |one: &&Self| one.is_given && !one.engines.contains(engine);
+        all.iter().find(is_wrong).map(|one| one.option)
+    }
+}
+
 /// Options of engines.
 #[derive(Args)]
 #[command(rename_all = "snake_case", next_help_heading = "On an engine")]
 pub(crate) struct Engine {
     /// Submit the job to an engine and follow it: prints what its processes say, ends with its exit code
     ///
-    /// SIGINT and SIGTERM end the job. On ray, RAY_ADDRESS says which cluster, and the options above hold; on
-    /// the others, those about this machine, about who may take part and about watching do not.
+    /// SIGINT and SIGTERM end the job. On ray, RAY_ADDRESS says which cluster. Options of another engine, and
+    /// those above about this machine, are refused; on all but ray, so are those about watching.
     #[arg(long, value_name = "ENGINE")]
     pub(crate) on: Option<OnEngine>,
-    /// Name of the job [default: that of the script]
+    /// slurm, mpi, k8s: name of the job [default: that of the script]
     #[arg(long, value_name = "NAME", requires = "on")]
     name: Option<String>,
-    /// Processors of each process
-    #[arg(long, value_name = "N", requires = "on", default_value_t = 1, value_parser = values::count)]
-    pub(crate) cpus: usize,
-    /// Port of the servers (mpi: the first of each machine, or where ranks meet)
+    /// slurm, ray, k8s: processors of each process [default: 1]
+    #[arg(long, value_name = "N", requires = "on", value_parser = values::count)]
+    cpus: Option<usize>,
+    /// slurm, k8s: port of the servers; mpi: the first of each machine, or where ranks meet
     #[arg(long, value_name = "P", requires = "on", value_parser = values::port)]
     port: Option<u16>,
     /// mpi: the machines, host,host
@@ -85,28 +103,35 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// The first option that is given and that Ray does not take: it is asked for processors only.
-    pub(crate) fn not_of_ray(&self) -> Option<&'static str> {
-        let given = [
-            (self.name.is_some(), "--name"),
-            (self.port.is_some(), "--port"),
-            (self.hosts.is_some(), "--hosts"),
-            (self.mpirun.is_some(), "--mpirun"),
-            (self.memory.is_some(), "--memory"),
-            (self.time.is_some(), "--time"),
-            (self.partition.is_some(), "--partition"),
-            (self.image.is_some(), "--image"),
-            (self.storage.is_some(), "--storage"),
-            (self.storage_class.is_some(), "--storage_class"),
+    /// The first option that is given and that this engine does not take.
+    pub(crate) fn not_taken(&self, on: OnEngine) -> Option<&'static str> {
+        use OnEngine::{K8s, Mpi, Ray, Slurm};
+        let all = [
+            EngineOption::new("--name", &[Slurm, Mpi, K8s], self.name.is_some()),
+            EngineOption::new("--cpus", &[Slurm, Ray, K8s], self.cpus.is_some()),
+            EngineOption::new("--port", &[Slurm, Mpi, K8s], self.port.is_some()),
+            EngineOption::new("--hosts", &[Mpi], self.hosts.is_some()),
+            EngineOption::new("--mpirun", &[Mpi], self.mpirun.is_some()),
+            EngineOption::new("--memory", &[Slurm, K8s], self.memory.is_some()),
+            EngineOption::new("--time", &[Slurm], self.time.is_some()),
+            EngineOption::new("--partition", &[Slurm], self.partition.is_some()),
+            EngineOption::new("--image", &[K8s], self.image.is_some()),
+            EngineOption::new("--storage", &[K8s], self.storage.is_some()),
+            EngineOption::new("--storage_class", &[K8s], self.storage_class.is_some()),
         ];
-        first_given(&given)
+        EngineOption::not_taken(&all, &on)
+    }
+
+    /// Processors of each process.
+    pub(crate) fn cpus(&self) -> usize {
+        self.cpus.unwrap_or(1)
     }
 
     /// A job with these options instead of the usual ones.
     pub(crate) fn apply(self, target: Target, mut job: RenderOptions) -> EngineOptions {
+        job.cpus = self.cpus();
         job.image = self.image;
         job.port = self.port;
-        job.cpus = self.cpus;
         job.storage_class = self.storage_class;
         job.partition = self.partition;
         job.name = self.name.unwrap_or(job.name);

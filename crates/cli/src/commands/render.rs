@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use fleet::launch::options::LogFormat;
 use fleet::render::{Engine, RenderOptions, render};
 
-use super::job::Script;
+use super::job::{Safety, Script};
+use super::on::EngineOption;
 use super::print;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::values;
 
 /// What is printed.
@@ -59,9 +61,9 @@ pub(crate) struct Render {
     /// Memory of each process
     #[arg(long, value_name = "SIZE", default_value = "2Gi")]
     memory: String,
-    /// k8s, jobset: disk for the snapshots of a server
-    #[arg(long, value_name = "SIZE", default_value = "10Gi")]
-    storage: String,
+    /// k8s, jobset: disk for the snapshots of a server [default: 10Gi]
+    #[arg(long, value_name = "SIZE")]
+    storage: Option<String>,
     /// k8s, jobset: the class of that disk [default: that of the cluster]
     #[arg(long, value_name = "CLASS")]
     storage_class: Option<String>,
@@ -74,22 +76,53 @@ pub(crate) struct Render {
     /// How long processes may take to end after SIGTERM
     #[arg(long, value_name = "S", default_value = "60", value_parser = values::seconds)]
     grace_secs: Duration,
-    /// slurm: the limit of the job
-    #[arg(long, value_name = "TIME", default_value = "1-00:00:00")]
-    time: String,
+    /// slurm: the limit of the job [default: 1-00:00:00]
+    #[arg(long, value_name = "TIME")]
+    time: Option<String>,
     /// slurm: where it runs [default: that of the cluster]
     #[arg(long, value_name = "NAME")]
     partition: Option<String>,
+    /// The form of lines in logs [default: text]
+    #[arg(long, value_name = "FORM", value_parser = values::log_format())]
+    log_format: Option<LogFormat>,
+    #[command(flatten)]
+    safety: Safety,
+}
+
+impl Manifest {
+    fn name(self) -> &'static str {
+        match self {
+            Manifest::K8s => "k8s",
+            Manifest::Jobset => "jobset",
+            Manifest::Slurm => "slurm",
+        }
+    }
 }
 
 impl Render {
     pub(crate) fn run(self: Box<Self>) -> Result<i32> {
+        if let Some(option) = self.not_taken() {
+            return Err(Error::NotOn { option, engine: self.engine.name() });
+        }
         let engine = match self.engine {
             Manifest::K8s => Engine::Kubernetes,
             Manifest::Jobset => Engine::JobSet,
             Manifest::Slurm => Engine::Slurm,
         };
         print(&render(engine, &self.options())?)
+    }
+
+    /// The first option that is given and that is for another cluster.
+    fn not_taken(&self) -> Option<&'static str> {
+        use Manifest::{Jobset, K8s, Slurm};
+        let all = [
+            EngineOption::new("--image", &[K8s, Jobset], self.image.is_some()),
+            EngineOption::new("--storage", &[K8s, Jobset], self.storage.is_some()),
+            EngineOption::new("--storage_class", &[K8s, Jobset], self.storage_class.is_some()),
+            EngineOption::new("--time", &[Slurm], self.time.is_some()),
+            EngineOption::new("--partition", &[Slurm], self.partition.is_some()),
+        ];
+        EngineOption::not_taken(&all, &self.engine)
     }
 
     pub(super) fn options(self: Box<Self>) -> RenderOptions {
@@ -102,13 +135,15 @@ impl Render {
             port: self.port,
             cpus: self.cpus,
             memory: self.memory,
-            storage: self.storage,
+            storage: self.storage.unwrap_or_else(|| usual.storage.clone()),
             storage_class: self.storage_class,
             snapshot_every: self.snapshot_secs,
             max_restarts: self.max_restarts,
             grace: self.grace_secs,
-            time: self.time,
+            time: self.time.unwrap_or_else(|| usual.time.clone()),
             partition: self.partition,
+            log_format: self.log_format,
+            safety: self.safety.options(None),
             ..usual
         }
     }

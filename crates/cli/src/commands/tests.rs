@@ -167,6 +167,51 @@ fn options_of_one_place_are_refused_at_another() {
     assert_eq!(run("--on slurm --web x.py"), "--web is not for jobs on slurm");
     assert_eq!(run("--on k8s --start_port 1 x.py"), "--start_port is not for jobs on k8s");
     assert_eq!(run("--on ray --image i x.py"), "--image is not for jobs on ray");
+    for (on, options) in [
+        (
+            "slurm",
+            &["--hosts a", "--mpirun m", "--image i", "--storage 1Gi", "--storage_class c"][..],
+        ),
+        ("slurm", &["--print_config False", "--resume r", "--metrics True"]),
+        ("mpi", &["--cpus 2", "--memory 1Gi", "--time 1", "--partition p", "--image i"]),
+        ("k8s", &["--hosts a", "--mpirun m", "--time 1", "--partition p", "--snapshot_dir s"]),
+        ("ray", &["--name n", "--port 7", "--start_port 7", "--endpoints a:1", "--node_ip a"]),
+    ] {
+        for option in options {
+            let name = option.split(' ').next().unwrap();
+            let expected = format!("{name} is not for jobs on {on}");
+            assert_eq!(run(&format!("--on {on} {option} x.py")), expected);
+        }
+    }
+    let render = |line: &str| match parse(&format!("render {line}")) {
+        Ok(SubCommand::Render(command)) => command.run().unwrap_err(),
+        _ => panic!("{line}"),
+    };
+    let refused = render("slurm --image i x.py");
+    assert!(refused.is_usage());
+    assert_eq!(refused.to_string(), "--image is not for jobs on slurm");
+    let refused = render("jobset --image i --time 1 x.py");
+    assert_eq!(refused.to_string(), "--time is not for jobs on jobset");
+}
+
+#[test]
+fn an_engine_is_told_about_logs_and_who_may_take_part() {
+    let safety =
+        "--log_format json --secret_file s --tls_cert c --tls_key k --tls_ca a --tls_name n";
+    for on in ["slurm", "mpi", "k8s"] {
+        let job = engine(&format!("--on {on} {safety} --save_root /a:/b x.py")).job;
+        assert_eq!(job.log_format, Some(fleet::launch::options::LogFormat::Json));
+        assert_eq!(job.safety.secret_file, Some("s".into()));
+        assert_eq!(job.safety.tls_ca, Some("a".into()));
+        assert_eq!(job.safety.tls_name.as_deref(), Some("n"));
+        assert_eq!(job.safety.save_root.as_deref(), Some("/a:/b"));
+    }
+    assert!(engine("--on mpi --tls x.py").job.safety.tls);
+    let printed = match parse(&format!("render slurm {safety} --insecure x.py")) {
+        Ok(SubCommand::Render(command)) => command.options(),
+        _ => panic!("{safety}"),
+    };
+    assert!(printed.safety.insecure && printed.log_format.is_some());
 }
 
 #[test]

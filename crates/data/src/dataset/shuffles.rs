@@ -37,9 +37,9 @@ impl Dataset {
         self.only_in_memory("local shuffle", "local_shuffle")?;
         let seed = self.next_seed();
         let phase = Phase::begin("shuffling", "samples");
-        phase.set(self.len());
+        phase.set_total(self.len());
         match self.loaded() {
-            Ok(memory) => Arc::make_mut(memory).shuffle(seed),
+            Ok(memory) => Arc::make_mut(memory).shuffle(seed, &phase),
             // It is only counted: the samples come with a later shuffle.
             Err(Error::ShareGone) => {}
             Err(error) => return Err(error),
@@ -133,7 +133,9 @@ impl Dataset {
         if let Some(size) = merge_size {
             (shuffled, n_unmerged) = shuffled.merged(&slots, size);
         }
-        shuffled.shuffle(seed);
+        let phase = Phase::begin("shuffling", "samples");
+        phase.set_total(shuffled.len() as u64);
+        shuffled.shuffle(seed, &phase);
         Ok((shuffled, n_unmerged as u64))
     }
 

@@ -50,6 +50,11 @@ impl Console {
             tracing::info!(target: "paddlewheel::launcher", "{line}");
             return;
         }
+        self.pass(line);
+    }
+
+    /// Writes a line of somebody else, as it is.
+    pub(super) fn pass(&mut self, line: &str) {
         let out = &mut self.out;
         tell::apart(|| {
             let _ = out.write_all(format!("{line}\n").as_bytes());

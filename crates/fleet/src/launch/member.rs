@@ -14,6 +14,7 @@ use super::console::Console;
 use super::group::ProcessGroup;
 use super::logs;
 use super::plan::{self, Host, Job, Process};
+use super::relay::Relays;
 use super::restarts::{Death, Next, Reason, Restarts, WINDOW};
 use super::watching;
 use crate::env::RESTARTS;
@@ -59,6 +60,8 @@ pub(super) struct Member {
 pub(super) struct Starter<'a> {
     pub(super) job: &'a Job,
     pub(super) host: &'a Host,
+    /// Pass on what processes say that share the output of this one.
+    pub(super) relays: Option<&'a Relays>,
 }
 
 impl Member {
@@ -314,7 +317,12 @@ impl Starter<'_> {
             command.env(RESTARTS[0], n_restarts.to_string());
         }
         let log_start = match &process.log {
-            None => 0,
+            None => {
+                if self.relays.is_some() {
+                    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+                }
+                0
+            }
             Some(log) => {
                 let open = || open_log(log, line.as_deref());
                 let failed = |source| Error::File { what: "write", path: log.clone(), source };
@@ -323,8 +331,12 @@ impl Starter<'_> {
                 start
             }
         };
-        let failed = |source| Error::Start { name: process.name.clone(), program, source };
-        let child = group.spawn(&mut command).map_err(failed)?;
+        let name = &process.name;
+        let failed = |source| Error::Start { name: name.clone(), program: program.clone(), source };
+        let mut child = group.spawn(&mut command).map_err(&failed)?;
+        if let Some(relays) = self.relays {
+            relays.follow(&mut child).map_err(failed)?;
+        }
         Ok((child, log_start))
     }
 }

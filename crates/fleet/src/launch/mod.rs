@@ -15,6 +15,7 @@ pub mod options;
 mod plan;
 mod ports;
 mod recover;
+mod relay;
 mod restarts;
 mod scale;
 mod secret;

@@ -1,10 +1,10 @@
 //! Another number of servers for a job that runs. Its trainers live on.
 //!
-//! 1. The new servers are started beside the old ones. They read what is to be theirs of the snapshots there are, and
-//!    stand by.
+//! 1. The new servers are started beside the old ones. They take over what is to be theirs of the snapshots there are,
+//!    and stand by.
 //! 2. The old ones are asked to end: they make a cut first. Trainers look for servers now.
-//! 3. When the old ones have ended, the list of servers names the new ones. They read what the cut has changed, and
-//!    trainers turn to them.
+//! 3. When the old ones have ended, the list of servers names the new ones. They take over what the cut has changed,
+//!    and trainers turn to them.
 //!
 //! Until step 2 nothing has changed: a new server that fails is the end of the attempt and of nothing
 //! else. From step 3 on the new servers are the job's, and what dies is started again as always.
@@ -25,7 +25,7 @@ use super::{scale, snapshots};
 use crate::error::{Error, Result};
 use crate::role::RoleKind;
 
-/// How long new servers may take to get ready: they read what there is of the snapshots, and the job trains on.
+/// How long new servers may take to get ready: they take over what there is of the snapshots, and the job trains on.
 const READY: Duration = Duration::from_secs(600);
 /// How long the last servers may take to end when the first one has: they have made the same cut.
 const TOGETHER: Duration = Duration::from_millis(300);
@@ -77,7 +77,7 @@ impl Moving {
     ) -> Result<Self> {
         let OtherServers { processes, endpoints, ports } =
             plan::other_servers(starter.job, n, turn)?;
-        endpoints.iter().try_for_each(|endpoint| forget(folder, endpoint))?;
+        clear_standby(folder)?;
         let mut newcomers = Vec::new();
         for process in &processes {
             newcomers.push(Member::start(starter, process, group)?);
@@ -124,7 +124,7 @@ impl Moving {
             member.kill();
             member.wait();
         }
-        self.endpoints.iter().try_for_each(|endpoint| forget(&self.folder, endpoint))?;
+        clear_standby(&self.folder)?;
         scale::refuse(&self.folder, why)?;
         Ok(Moved::GivenUp)
     }
@@ -179,6 +179,13 @@ impl Moving {
 
 fn servers(members: &mut [Member]) -> impl Iterator<Item = &mut Member> {
     members.iter_mut().filter(|member| member.process.kind == RoleKind::Server)
+}
+
+/// Removes what servers have left that stood by and do no more.
+fn clear_standby(folder: &Path) -> Result<()> {
+    let path = || folder.to_path_buf();
+    let cleared = server_list::clear_standby(folder);
+    cleared.map_err(|source| Error::File { what: "clear", path: path(), source })
 }
 
 fn forget(folder: &Path, endpoint: &str) -> Result<()> {

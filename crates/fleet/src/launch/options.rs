@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use ps::Endpoint;
 
+pub use crate::safety::SafetyOptions;
 pub use crate::script::ScriptCommand;
 pub use tell::LogFormat;
 
@@ -79,27 +80,6 @@ pub struct RecoveryOptions {
     pub resume: Option<PathBuf>,
     /// How long processes may take to end when they are asked to.
     pub grace: Option<Duration>,
-}
-
-/// Who may take part in a job, and where its servers write.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SafetyOptions {
-    /// The file with the secret.
-    pub secret_file: Option<PathBuf>,
-    /// Other machines are spoken to without a secret.
-    pub insecure: bool,
-    /// The folders below which servers save.
-    pub save_root: Option<String>,
-    /// Connections are encrypted with keys that are made for the job.
-    pub tls: bool,
-    /// The certificate of each process.
-    pub tls_cert: Option<PathBuf>,
-    /// Its private key.
-    pub tls_key: Option<PathBuf>,
-    /// The authorities whose certificates are taken.
-    pub tls_ca: Option<PathBuf>,
-    /// The name that all certificates have.
-    pub tls_name: Option<String>,
 }
 
 /// Who may see what a job does.

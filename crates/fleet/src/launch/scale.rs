@@ -45,6 +45,7 @@ pub(super) fn ask(options: &ScaleOptions, console: &mut Console) -> Result<()> {
     let folder = options.folder.as_path();
     let is_running = || snapshots::is_in_use(folder);
     let n_before = snapshots::n_servers(folder)?;
+    let n_before = n_before.ok_or_else(|| ScaleError::NoJob(folder.to_path_buf()))?;
     if !is_running() {
         let (folder, nodes) = (folder.to_path_buf(), snapshots::nodes_in_use(folder));
         return Err(match nodes.is_empty() {
@@ -127,10 +128,13 @@ mod tests {
     #[test]
     fn a_folder_without_a_job_cannot_be_scaled() {
         let home = tempfile::tempdir().unwrap();
-        let (folder, patience) = (home.path().to_path_buf(), Duration::ZERO);
-        let options = ScaleOptions { folder, n_servers: 3, patience };
-        let mut console = Console::new(Box::new(std::io::sink()));
-        let error = ask(&options, &mut console).unwrap_err();
-        assert!(matches!(error, Error::Snapshots(_)), "{error}");
+        for folder in [home.path().to_path_buf(), home.path().join("nowhere")] {
+            let options = ScaleOptions { folder, n_servers: 3, patience: Duration::ZERO };
+            let mut console = Console::new(Box::new(std::io::sink()));
+            let error = ask(&options, &mut console).unwrap_err();
+            let is_told =
+                matches!(&error, Error::Scale(ScaleError::NoJob(at)) if *at == options.folder);
+            assert!(is_told && !error.to_string().contains("--resume"), "{error}");
+        }
     }
 }

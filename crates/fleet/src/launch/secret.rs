@@ -6,8 +6,8 @@ use ps::{Access, Endpoint, Secret, tcp};
 use super::options::SafetyOptions;
 use super::plan::Job;
 use crate::access;
-use crate::env::{INSECURE, SECRET, SECRET_FILE, TLS, TLS_CA, TLS_CERT, TLS_KEY, TLS_NAME};
-use crate::error::{Error, Result};
+use crate::env::SECRET;
+use crate::error::Result;
 
 /// Variables that all processes of a job get.
 #[derive(Clone, Default)]
@@ -33,31 +33,7 @@ pub(super) fn prepare(
     options: &SafetyOptions,
     var: &dyn Fn(&str) -> Option<String>,
 ) -> Result<SecretVars> {
-    let mut shared = Vec::new();
-    let files = [
-        (SECRET_FILE[0], &options.secret_file),
-        (TLS_CERT[0], &options.tls_cert),
-        (TLS_KEY[0], &options.tls_key),
-        (TLS_CA[0], &options.tls_ca),
-    ];
-    for (name, path) in files {
-        let Some(path) = path else { continue };
-        let failed = |source| Error::File { what: "read", path: path.clone(), source };
-        let path = std::path::absolute(path).map_err(failed)?.to_string_lossy().into_owned();
-        shared.push((name, path));
-    }
-    if options.tls {
-        shared.push((TLS[0], "1".to_string()));
-    }
-    if let Some(name) = &options.tls_name {
-        shared.push((TLS_NAME[0], name.clone()));
-    }
-    if options.insecure {
-        shared.push((INSECURE[0], "1".to_string()));
-    }
-    if let Some(roots) = &options.save_root {
-        shared.push(("FLAGS_save_root", roots.clone()));
-    }
+    let mut shared = options.variables()?;
     // What each of them will find; a secret that is none is refused here.
     let given = |name: &str| {
         shared.iter().find(|(known, _)| *known == name).map(|(_, value)| value.clone())

@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use train::server_list;
+
 use super::options::ScriptCommand;
 use super::plan::{Job, Process};
 use crate::error::{Result, SnapshotError};
@@ -163,6 +165,10 @@ impl Snapshots {
             return Err(SnapshotError::InUse { folder }.into());
         }
         try_to_write(&folder, &suffix).map_err(failed)?;
+        if wanted.node.is_none() {
+            // Servers stood by when the last launcher died.
+            server_list::clear_standby(&folder).map_err(failed)?;
+        }
         let is_resumed = resume.as_ref() == Some(&folder);
         let found = read_job(&folder)?;
         if let Some(theirs) = &found {
@@ -246,10 +252,9 @@ fn is_held(lock: &Path) -> bool {
     lock.is_ok_and(|lock| matches!(lock.try_lock(), Err(TryLockError::WouldBlock)))
 }
 
-/// How many servers the job in a folder has.
-pub(super) fn n_servers(folder: &Path) -> Result<usize> {
-    let nothing = || SnapshotError::Nothing { folder: folder.to_path_buf() };
-    Ok(read_job(folder)?.ok_or_else(nothing)?.n_servers)
+/// How many servers the job in a folder has; none if there is no job.
+pub(super) fn n_servers(folder: &Path) -> Result<Option<usize>> {
+    Ok(read_job(folder)?.map(|job| job.n_servers))
 }
 
 /// The job has another number of servers from now on.

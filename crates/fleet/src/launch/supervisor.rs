@@ -12,17 +12,17 @@ use super::member::{Member, Starter};
 use super::moving::{Moved, Moving};
 use super::plan::{Host, Job};
 use super::ports::Ports;
+use super::relay::Relays;
 use super::scale;
 use super::watching::JobWatch;
 use crate::error::{Error, Result};
 use crate::lines;
+use crate::logging;
 use crate::role::RoleKind;
 use crate::signals::{SIGTERM, Signals, name_of};
 
 /// How often watchers are told how processes are.
 const TELL_EVERY: Duration = Duration::from_millis(500);
-/// How often a log says how far the job is.
-const NOTE_EVERY: Duration = Duration::from_secs(60);
 /// How often processes are looked after.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// How long servers may take to notice that their trainers are through, before they are told.
@@ -49,7 +49,10 @@ pub(super) fn run(
     for line in &job.lines {
         console.say(line);
     }
-    let mut processes = Processes::start(Starter { job, host }, watched)?;
+    // One that has no output to copy lets its processes find that out themselves.
+    let relays = shares_output(job).then(|| Relays::new().ok()).flatten();
+    let starter = Starter { job, host, relays: relays.as_ref() };
+    let mut processes = Processes::start(starter, watched)?;
     let end = processes.watch(&signals, console);
     console.end_progress();
     let end = end?;
@@ -73,6 +76,7 @@ pub(super) fn run(
     // A job that is done or failed needs no time for snapshots.
     let grace = job.policy.grace.filter(|_| matches!(end, End::Signal(_)));
     let late = processes.end(grace.unwrap_or(GRACE), &signals);
+    relays.iter().for_each(Relays::finish);
     processes.tell_watchers();
     watched.iter().for_each(|watched| watched.sum_up(console));
     if matches!(end, End::Done) && has_servers {
@@ -88,6 +92,11 @@ pub(super) fn run(
         End::Signal(signal) => 128 + signal,
     };
     Ok(Ended { code, is_done: matches!(end, End::Done | End::Over) })
+}
+
+/// Whether several processes write to the output of this one.
+fn shares_output(job: &Job) -> bool {
+    job.processes.len() > 1 && job.processes.iter().any(|process| process.log.is_none())
 }
 
 /// An error if there is nothing to start.
@@ -127,6 +136,7 @@ struct Processes<'a> {
     /// When watchers were told how processes are, and people how far the job is.
     told: Instant,
     noted: Instant,
+    note_every: Duration,
 }
 
 impl<'a> Processes<'a> {
@@ -149,6 +159,7 @@ impl<'a> Processes<'a> {
             line: None,
             told: start,
             noted: start,
+            note_every: logging::noted_every(),
         };
         for process in &job.processes {
             processes.members.push(Member::start(starter, process, &processes.group)?);
@@ -157,7 +168,13 @@ impl<'a> Processes<'a> {
     }
 
     fn look(&mut self) {
+        let n_running = |members: &[Member]| members.iter().filter(|one| one.is_running()).count();
+        let n_before = n_running(&self.members);
         self.members.iter_mut().for_each(Member::look);
+        // What they said last comes before what is said of their end.
+        if n_running(&self.members) < n_before {
+            self.starter.relays.iter().for_each(|relays| relays.settle());
+        }
     }
 
     /// Waits until the trainers are done, a process fails and is not started again, or the user
@@ -325,7 +342,7 @@ impl<'a> Processes<'a> {
         self.line = watched.line(console);
         if let Some(line) = &self.line
             && !console.is_terminal()
-            && self.noted.elapsed() >= NOTE_EVERY
+            && self.noted.elapsed() >= self.note_every
         {
             self.noted = Instant::now();
             console.say(line);

@@ -3,31 +3,41 @@
 //! The pods of a Job have no disks of their own, so servers share one.
 
 use super::options::RenderOptions;
-use super::yaml::{claim, container, indented, probes, secret_line, server_variables, variables};
+use super::yaml::{
+    SNAPSHOTS, claim, container, first_lines, indented, mounts, probes, server_variables,
+    variables, volumes,
+};
+use crate::error::Result;
 
-pub(super) fn render(options: &RenderOptions) -> String {
+pub(super) fn render(options: &RenderOptions) -> Result<String> {
     let name = &options.name;
     let servers = super::servers(options, |at| format!("{name}-server-0-{at}.{name}"));
     let disk = format!(
         "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata:\n  name: {name}-snapshots\nspec:\n{}",
         indented(&claim(options, "ReadWriteMany"), 2)
     );
-    let env = server_variables(options, &servers);
-    let server = container(options, "server", &env, &probes(options));
-    let env = variables(options, "TRAINER", &servers);
-    let trainer = container(options, "trainer", &env, "");
-    let volumes = format!(
-        "volumes:\n- {{name: snapshots, persistentVolumeClaim: {{claimName: {name}-snapshots}}}}\n"
-    );
+    let env = server_variables(options, &servers)?;
+    let more = probes(options) + &mounts(options, &[SNAPSHOTS])?;
+    let server = container(options, "server", &env, &more);
+    let env = variables(options, "TRAINER", &servers)?;
+    let trainer = container(options, "trainer", &env, &mounts(options, &[])?);
+    let own =
+        format!("- {{name: snapshots, persistentVolumeClaim: {{claimName: {name}-snapshots}}}}\n");
+    let (of_server, of_trainer) = (volumes(options, &own)?, volumes(options, "")?);
     let jobs = [
         replicated(
             options,
             "server",
             options.n_servers,
-            &format!("containers:\n{server}{volumes}"),
+            &format!("containers:\n{server}{of_server}"),
         ),
         "dependsOn:\n- {name: server, status: Ready}\n".to_string(),
-        replicated(options, "trainer", options.n_trainers, &format!("containers:\n{trainer}")),
+        replicated(
+            options,
+            "trainer",
+            options.n_trainers,
+            &format!("containers:\n{trainer}{of_trainer}"),
+        ),
     ];
     let [server, depends, trainer] = jobs;
     let set = format!(
@@ -40,7 +50,7 @@ pub(super) fn render(options: &RenderOptions) -> String {
         indented("- name: trainer", 2) + &indented(&depends, 4),
         indented(&without_name(&trainer), 4),
     );
-    secret_line(options) + &[disk, set].join("---\n")
+    Ok(first_lines(options)? + &[disk, set].join("---\n"))
 }
 
 /// One job of the set: `replicas` jobs of `n` pods.

@@ -1,13 +1,17 @@
 //! A StatefulSet for servers, an indexed Job for trainers, a headless Service for their names.
 
 use super::options::RenderOptions;
-use super::yaml::{claim, container, indented, probes, secret_line, server_variables, variables};
+use super::yaml::{
+    SNAPSHOTS, claim, container, first_lines, indented, mounts, probes, server_variables,
+    variables, volumes,
+};
+use crate::error::Result;
 
-pub(super) fn render(options: &RenderOptions) -> String {
+pub(super) fn render(options: &RenderOptions) -> Result<String> {
     let name = &options.name;
     let servers = super::servers(options, |at| format!("{name}-server-{at}.{name}"));
-    secret_line(options)
-        + &[service(options), stateful_set(options, &servers), job(options, &servers)].join("---\n")
+    let objects = [service(options), stateful_set(options, &servers)?, job(options, &servers)?];
+    Ok(first_lines(options)? + &objects.join("---\n"))
 }
 
 /// Pods have names before they are ready: servers and trainers look for each other while they start.
@@ -20,11 +24,12 @@ fn service(options: &RenderOptions) -> String {
     )
 }
 
-fn stateful_set(options: &RenderOptions, servers: &str) -> String {
+fn stateful_set(options: &RenderOptions, servers: &str) -> Result<String> {
     let (name, n, grace) = (&options.name, options.n_servers, options.grace_secs());
-    let env = server_variables(options, servers);
-    let containers = container(options, "server", &env, &probes(options));
-    format!(
+    let env = server_variables(options, servers)?;
+    let more = probes(options) + &mounts(options, &[SNAPSHOTS])?;
+    let containers = container(options, "server", &env, &more) + &volumes(options, "")?;
+    Ok(format!(
         "apiVersion: apps/v1\nkind: StatefulSet\nmetadata:\n  name: {name}-server\n  \
          labels: {{app: {name}}}\nspec:\n  serviceName: {name}\n  replicas: {n}\n  \
          podManagementPolicy: Parallel\n  selector:\n    matchLabels: {{app: {name}, role: server}}\n  \
@@ -33,15 +38,16 @@ fn stateful_set(options: &RenderOptions, servers: &str) -> String {
          - metadata: {{name: snapshots}}\n    spec:\n{}",
         indented(&containers, 6),
         indented(&claim(options, "ReadWriteOnce"), 6),
-    )
+    ))
 }
 
-fn job(options: &RenderOptions, servers: &str) -> String {
+fn job(options: &RenderOptions, servers: &str) -> Result<String> {
     let (name, n, grace) = (&options.name, options.n_trainers, options.grace_secs());
-    let env = variables(options, "TRAINER", servers);
-    let containers = container(options, "trainer", &env, "");
+    let env = variables(options, "TRAINER", servers)?;
+    let containers =
+        container(options, "trainer", &env, &mounts(options, &[])?) + &volumes(options, "")?;
     let restarts = options.max_restarts;
-    format!(
+    Ok(format!(
         "apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: {name}-trainer\n  \
          labels: {{app: {name}}}\nspec:\n  completionMode: Indexed\n  completions: {n}\n  \
          parallelism: {n}\n  backoffLimitPerIndex: {restarts}\n  podFailurePolicy:\n    rules:\n    \
@@ -50,5 +56,5 @@ fn job(options: &RenderOptions, servers: &str) -> String {
          subdomain: {name}\n      restartPolicy: Never\n      \
          terminationGracePeriodSeconds: {grace}\n      containers:\n{}",
         indented(&containers, 6),
-    )
+    ))
 }

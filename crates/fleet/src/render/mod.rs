@@ -16,19 +16,19 @@ use crate::error::Result;
 pub fn render(engine: Engine, options: &RenderOptions) -> Result<String> {
     options.check(engine)?;
     Ok(match engine {
-        Engine::Kubernetes => kubernetes::render(options),
-        Engine::JobSet => jobset::render(options),
-        Engine::Slurm => slurm::render(options),
+        Engine::Kubernetes => kubernetes::render(options)?,
+        Engine::JobSet => jobset::render(options)?,
+        Engine::Slurm => slurm::render(options)?,
     })
 }
 
 /// The batch script of a job on Slurm.
-pub(crate) fn slurm_script(options: &RenderOptions) -> String {
+pub(crate) fn slurm_script(options: &RenderOptions) -> Result<String> {
     slurm::render(options)
 }
 
 /// The objects of a job on Kubernetes.
-pub(crate) fn kubernetes_objects(options: &RenderOptions) -> String {
+pub(crate) fn kubernetes_objects(options: &RenderOptions) -> Result<String> {
     kubernetes::render(options)
 }
 

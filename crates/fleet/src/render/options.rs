@@ -3,8 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::env;
+use tell::LogFormat;
+
+use crate::env::{self, LOG_FORMAT};
 use crate::error::{Result, Usage};
+use crate::safety::SafetyOptions;
 use crate::script::ScriptCommand;
 
 /// What is to be printed.
@@ -55,6 +58,12 @@ pub struct RenderOptions {
     pub snapshot_dir: Option<PathBuf>,
     /// The command that runs scripts.
     pub program: Vec<String>,
+    /// Who may take part.
+    pub safety: SafetyOptions,
+    /// The form of lines in logs.
+    pub log_format: Option<LogFormat>,
+    /// More variables of all processes.
+    pub variables: Vec<(&'static str, String)>,
 }
 
 impl RenderOptions {
@@ -79,6 +88,9 @@ impl RenderOptions {
             script,
             snapshot_dir: None,
             program: vec!["paddlewheel".to_string()],
+            safety: SafetyOptions::default(),
+            log_format: None,
+            variables: Vec::new(),
         }
     }
 
@@ -89,6 +101,12 @@ impl RenderOptions {
 
     pub(crate) fn snapshot_secs(&self) -> f64 {
         self.snapshot_every.as_secs_f64()
+    }
+
+    /// Variables of all processes that say nothing of their roles, nor of who may take part.
+    pub(crate) fn words(&self) -> Vec<(&'static str, String)> {
+        let format = self.log_format.map(|format| (LOG_FORMAT[0], format.name().to_string()));
+        format.into_iter().chain(self.variables.iter().cloned()).collect()
     }
 
     /// Engines count whole seconds.
@@ -106,6 +124,8 @@ impl RenderOptions {
         if engine != Engine::Slurm && self.image.is_none() {
             return Err(Usage::NoImage.into());
         }
+        self.safety.variables()?;
+        self.safety.certificate()?;
         check_name(&self.name)?;
         check_size("--memory", &self.memory)?;
         check_size("--storage", &self.storage)?;

@@ -1,8 +1,9 @@
 //! A batch script. A step whose task died is started again, and goes on from its snapshots.
 
 use super::options::RenderOptions;
+use crate::error::Result;
 
-pub(super) fn render(options: &RenderOptions) -> String {
+pub(super) fn render(options: &RenderOptions) -> Result<String> {
     let RenderOptions { name, n_servers, n_trainers, cpus, time, .. } = options;
     let grace_secs = options.grace_secs();
     let n = n_servers + n_trainers;
@@ -23,7 +24,8 @@ pub(super) fn render(options: &RenderOptions) -> String {
     };
     let program: Vec<_> = options.program.iter().map(|word| quoted(word)).collect();
     let program = program.join(" ");
-    format!(
+    let more = variables(options)?;
+    Ok(format!(
         "#!/bin/bash\n#SBATCH --job-name={name}\n#SBATCH --ntasks={n}\n\
          #SBATCH --cpus-per-task={cpus}\n#SBATCH --mem-per-cpu={}\n#SBATCH --time={time}\n\
          #SBATCH --signal=TERM@{grace_secs}\n#SBATCH --output={name}-%j.log\n{partition}\n\
@@ -33,11 +35,7 @@ pub(super) fn render(options: &RenderOptions) -> String {
          export FLAGS_snapshot_dir={folder}\n\
          export FLAGS_snapshot_secs={secs}\n\
          export PYTHONUNBUFFERED=1\n\
-         mkdir -p \"$FLAGS_snapshot_dir\"\n\
-         # Nobody takes part in the job who cannot read this file.\n\
-         export PADDLEWHEEL_SECRET_FILE=\"$SLURM_SUBMIT_DIR/{name}-secret\"\n\
-         [ -s \"$PADDLEWHEEL_SECRET_FILE\" ] || \
-         (umask 077; od -An -N32 -tx1 /dev/urandom | tr -d ' \\n' > \"$PADDLEWHEEL_SECRET_FILE\")\n\n\
+         mkdir -p \"$FLAGS_snapshot_dir\"\n{more}\n\
          # When a task dies, Slurm ends the step. The next one goes on from the last snapshot.\n\
          for start in $(seq 0 {restarts}); do\n\
          srun --label --kill-on-bad-exit=1 {program} run {command} && exit 0\n\
@@ -45,7 +43,25 @@ pub(super) fn render(options: &RenderOptions) -> String {
          done\n\
          exit 1\n",
         megabytes(&options.memory, *cpus),
-    )
+    ))
+}
+
+/// The form of lines, and who may take part. Without a file that has the secret, the script makes one.
+fn variables(options: &RenderOptions) -> Result<String> {
+    let (name, safety) = (&options.name, &options.safety);
+    let mut all = options.words();
+    all.extend(safety.variables()?);
+    let line = |(name, value): &(&str, String)| format!("export {name}={}\n", quoted(value));
+    let mut lines: String = all.iter().map(line).collect();
+    if safety.secret_file.is_none() && !safety.insecure {
+        lines += &format!(
+            "# Nobody takes part in the job who cannot read this file.\n\
+             export PADDLEWHEEL_SECRET_FILE=\"$SLURM_SUBMIT_DIR/{name}-secret\"\n\
+             [ -s \"$PADDLEWHEEL_SECRET_FILE\" ] || \
+             (umask 077; od -An -N32 -tx1 /dev/urandom | tr -d ' \\n' > \"$PADDLEWHEEL_SECRET_FILE\")\n"
+        );
+    }
+    Ok(lines)
 }
 
 /// For Slurm, memory of a processor in units that it knows.
@@ -68,7 +84,7 @@ fn megabytes(memory: &str, cpus: usize) -> String {
 }
 
 /// A word that a shell takes as it is.
-fn quoted(word: &str) -> String {
+pub(super) fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
     match !word.is_empty() && word.chars().all(is_plain) {
         true => word.to_string(),

@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use super::*;
+use tell::LogFormat;
+
 use crate::error::{Error, Usage};
+use crate::safety::SafetyOptions;
 use crate::script::ScriptCommand;
 
 /// A job that runs these words.
@@ -86,6 +89,78 @@ fn a_script_of_slurm() {
             "srun --label --kill-on-bad-exit=1 paddlewheel run train.py --name 'a'\\''b' && exit 0",
         ],
     );
+}
+
+#[test]
+fn certificates_and_the_form_of_lines_go_to_every_process() {
+    let safety = SafetyOptions {
+        tls_cert: Some("/c/my cert.pem".into()),
+        tls_key: Some("/c/key.pem".into()),
+        tls_ca: Some("/c/ca.pem".into()),
+        tls_name: Some("job".to_string()),
+        ..SafetyOptions::default()
+    };
+    let log_format = Some(LogFormat::Json);
+    let variables = vec![("PADDLEWHEEL_LOG", "debug".to_string())];
+    let asked = RenderOptions { safety, log_format, variables, ..in_image("x.py", "i") };
+    for engine in [Engine::Kubernetes, Engine::JobSet] {
+        let text = render(engine, &asked).unwrap();
+        for line in [
+            "- {name: PADDLEWHEEL_TLS_CERT, value: \"/etc/paddlewheel/tls/tls.crt\"}",
+            "- {name: PADDLEWHEEL_TLS_KEY, value: \"/etc/paddlewheel/tls/tls.key\"}",
+            "- {name: PADDLEWHEEL_TLS_CA, value: \"/etc/paddlewheel/tls/ca.crt\"}",
+            "- {name: PADDLEWHEEL_TLS_NAME, value: \"job\"}",
+            "- {name: PADDLEWHEEL_LOG_FORMAT, value: \"json\"}",
+            "- {name: PADDLEWHEEL_LOG, value: \"debug\"}",
+            "- {name: tls, mountPath: /etc/paddlewheel/tls, readOnly: true}",
+            "- {name: tls, secret: {secretName: x-tls}}",
+        ] {
+            let n = text.lines().filter(|found| found.trim() == line).count();
+            assert_eq!(n, 2, "servers and trainers: {line} in\n{text}");
+        }
+        has(
+            &text,
+            &["# First: kubectl create secret generic x-tls --from-file='tls.crt=/c/my cert.pem' \
+               --from-file=tls.key=/c/key.pem --from-file=ca.crt=/c/ca.pem"],
+        );
+    }
+    let text = render(Engine::Slurm, &asked).unwrap();
+    has(
+        &text,
+        &[
+            "export PADDLEWHEEL_TLS_CERT='/c/my cert.pem'",
+            "export PADDLEWHEEL_TLS_KEY=/c/key.pem",
+            "export PADDLEWHEEL_LOG_FORMAT=json",
+            "export PADDLEWHEEL_LOG=debug",
+        ],
+    );
+}
+
+#[test]
+fn who_may_take_part_is_as_asked() {
+    let engines = [Engine::Kubernetes, Engine::JobSet, Engine::Slurm];
+    let text_of = |engine, safety: &SafetyOptions| {
+        let asked = RenderOptions { safety: safety.clone(), ..in_image("x.py", "i") };
+        render(engine, &asked)
+    };
+    let made = SafetyOptions { tls: true, ..SafetyOptions::default() };
+    let open = SafetyOptions { insecure: true, ..SafetyOptions::default() };
+    let file = SafetyOptions { secret_file: Some("/s/one".into()), ..SafetyOptions::default() };
+    for engine in engines {
+        let text = text_of(engine, &made).unwrap();
+        assert!(text.contains("PADDLEWHEEL_TLS") && text.contains("PADDLEWHEEL_SECRET"), "{text}");
+        let text = text_of(engine, &open).unwrap();
+        assert!(text.contains("PADDLEWHEEL_INSECURE") && !text.contains("_SECRET"), "{text}");
+        assert!(!text.contains("create secret"), "{text}");
+        let text = text_of(engine, &file).unwrap();
+        assert!(text.contains("/s/one") && !text.contains("rand"), "{text}");
+        // Half of a certificate is none.
+        let half = SafetyOptions { tls_cert: Some("/c".into()), ..SafetyOptions::default() };
+        let (given, missing) = ("--tls_cert", "--tls_key");
+        let refused = text_of(engine, &half).unwrap_err();
+        assert!(matches!(refused, Error::Usage(Usage::Incomplete { given: g, missing: m })
+            if (g, m) == (given, missing)));
+    }
 }
 
 #[test]

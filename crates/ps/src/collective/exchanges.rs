@@ -37,6 +37,9 @@ pub struct Exchanges {
     next: u64,
     open: BTreeMap<u64, Exchange>,
     early: BTreeMap<u64, Vec<Early>>,
+    /// Bytes of these, by who sent them, and how many there may be.
+    early_bytes: BTreeMap<u32, u64>,
+    early_bytes_max: u64,
     /// Trainers that have ended in order.
     left: BTreeSet<u32>,
     failed: Option<Failure>,
@@ -76,6 +79,8 @@ impl Exchanges {
             next: 0,
             open: BTreeMap::new(),
             early: BTreeMap::new(),
+            early_bytes: BTreeMap::new(),
+            early_bytes_max: u64::MAX,
             left: BTreeSet::new(),
             failed: None,
             retired: Vec::new(),
@@ -87,6 +92,11 @@ impl Exchanges {
     /// Puts what others of this machine read into this memory.
     pub fn with_memory(self, shared: SharedMemory) -> Self {
         Self { shared, ..self }
+    }
+
+    /// Holds no more than so many bytes, about, for exchanges that have not begun here.
+    pub fn with_limit(self, n_bytes_max: u64) -> Self {
+        Self { early_bytes_max: n_bytes_max, ..self }
     }
 
     /// Begins an exchange: its number, and what the others must be told.
@@ -102,6 +112,8 @@ impl Exchanges {
         self.react(begun, &mut outgoing);
         self.open.insert(number, exchange);
         for Early { from, part } in self.early.remove(&number).unwrap_or_default() {
+            let held = self.early_bytes.entry(from).or_default();
+            *held = held.saturating_sub(part.n_bytes());
             outgoing.extend(self.receive(from, part));
         }
         self.check_left();
@@ -136,7 +148,14 @@ impl Exchanges {
         let mut outgoing = Vec::new();
         let number = part.exchange;
         if number >= self.next && number < self.next + AHEAD_MAX {
+            let overfull = self.hold_early(from, part.n_bytes());
             self.early.entry(number).or_default().push(Early { from, part });
+            if let Some(failure) = overfull {
+                self.fail(failure);
+                // Nothing goes on, and nobody needs it.
+                self.early.clear();
+                self.early_bytes.clear();
+            }
             return outgoing;
         }
         let words = part.words.clone();
@@ -154,6 +173,25 @@ impl Exchanges {
             None => self.fail(self.differ(from, "a part that does not fit", &own)),
         }
         outgoing
+    }
+
+    /// Counts what has come too early. Who has sent more than his share is named when all have sent too much.
+    fn hold_early(&mut self, from: u32, n_bytes: u64) -> Option<Failure> {
+        let held = self.early_bytes.entry(from).or_default();
+        *held += n_bytes;
+        let own = *held;
+        let together: u64 = self.early_bytes.values().sum();
+        let share = self.early_bytes_max / u64::from(self.ranks.n.saturating_sub(1).max(1));
+        if together <= self.early_bytes_max || own <= share {
+            return None;
+        }
+        let why = format!(
+            "it has sent {} MB for exchanges that have not begun here, and all others together may send {} MB: is it \
+             far ahead? FLAGS_request_memory_mb allows more",
+            own >> 20,
+            self.early_bytes_max >> 20
+        );
+        Some(Failure::Lost { trainer: from, endpoint: self.endpoint(from), why })
     }
 
     fn react(&mut self, reaction: Reaction, outgoing: &mut Vec<Outgoing>) {
@@ -361,6 +399,38 @@ mod tests {
             let Exchanged::All(got) = outcome else { panic!() };
             assert_eq!(got.iter().map(|value| Value::clone(value)).collect::<Vec<_>>(), values());
         }
+    }
+
+    #[test]
+    fn who_sends_too_much_too_early_is_named() {
+        let sum = Collective::AllReduce(ReduceOp::Sum);
+        let limited = || Exchanges::new(0, all(3)[0].endpoints.clone()).with_limit(100_000);
+        let send = |own: &mut Exchanges, other: &mut Exchanges| {
+            let (_, outgoing) = other.begin(&terms(sum, "g"), tensor(3_000, 1.0));
+            let from = other.me();
+            for Outgoing { part, .. } in outgoing.into_iter().filter(|outgoing| outgoing.to == 0) {
+                own.receive(from, part);
+            }
+        };
+        let [_, mut one, mut other] = <[Exchanges; 3]>::try_from(all(3)).unwrap();
+        let mut own = limited();
+        send(&mut own, &mut other);
+        for _ in 0..1000 {
+            send(&mut own, &mut one);
+        }
+        let Some(Failure::Lost { trainer: 1, why, .. }) = own.failure() else {
+            panic!("{:?}", own.failure())
+        };
+        assert!(why.contains("FLAGS_request_memory_mb"), "{why}");
+        assert!(own.early.len() < 1000, "it is not held");
+        // One that begins as well may be late as often as it likes.
+        let [_, mut one, _] = <[Exchanges; 3]>::try_from(all(3)).unwrap();
+        let mut own = limited();
+        for _ in 0..1000 {
+            send(&mut own, &mut one);
+            own.begin(&terms(sum, "g"), tensor(3_000, 1.0));
+        }
+        assert_eq!(own.failure(), None);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tensor::{Tensor, Value};
 
 use super::failure_bytes;
+use crate::budget::THING_BYTES;
 use crate::codec::{Blobs, Reader, Writer, value_blobs};
 use crate::error::{Error, Result};
 use crate::failure::Failure;
@@ -53,6 +54,20 @@ pub struct Part {
     pub chunk: u32,
     /// The numbers.
     pub payload: Payload,
+}
+
+impl Part {
+    /// Bytes that it takes here; what is in memory of its sender takes none.
+    pub(super) fn n_bytes(&self) -> u64 {
+        let n_bytes = match &self.payload {
+            Payload::Value(value) if !self.payload.is_lent() => match value.rows() {
+                Some(rows) => rows.value.bytes().len() + rows.ids.len() * 8,
+                None => value.tensor().map_or(0, |tensor| tensor.bytes().len()),
+            },
+            _ => 0,
+        };
+        n_bytes as u64 + THING_BYTES
+    }
 }
 
 /// What a part holds.

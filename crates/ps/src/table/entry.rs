@@ -246,6 +246,14 @@ impl EntryFilter {
         all
     }
 
+    /// Sets how often a row was named, as others know now, and notes that. A row with count 0 does not wait.
+    pub fn renew(&mut self, row: u64, count: u32) {
+        if let Some(log) = &mut self.log {
+            log.push(row, count);
+        }
+        self.wait(row, count);
+    }
+
     /// Adds a row that waited in an earlier job. A row with count 0 does not wait.
     pub fn wait(&mut self, row: u64, count: u32) {
         if count == 0 {

@@ -13,20 +13,45 @@ use crate::shm::SharedMemory;
 /// Called by waiting threads from time to time: whether to stop waiting.
 pub type Stops = Arc<dyn Fn() -> bool + Send + Sync>;
 
-/// What a server said about a lost trainer whose loss ends the job. Shared by the clients of all
-/// servers, so that no thread waits for one server while another server knows of the loss.
+/// A process whose loss ends the job, as the first client has learnt of it. Shared by the clients of all
+/// servers, so that no thread waits for one server while another client knows of the loss, and so that the
+/// first loss is named, not one that followed from it.
 #[derive(Clone, Debug, Default)]
-pub struct LostTrainer(Arc<Mutex<Option<(Endpoint, Refusal)>>>);
+pub struct LostProcess(Arc<Mutex<Option<Loss>>>);
 
-impl LostTrainer {
-    pub(super) fn note(&self, endpoint: &Endpoint, refusal: &Refusal) {
-        let mut lost = self.0.lock().even_if_poisoned();
-        lost.get_or_insert_with(|| (endpoint.clone(), refusal.clone()));
+#[derive(Clone, Debug)]
+enum Loss {
+    /// A server has said that a trainer is lost.
+    Trainer { endpoint: Endpoint, refusal: Refusal },
+    /// A server cannot be reached any more.
+    Server { endpoint: Endpoint, silent_ms: u64, last: String },
+}
+
+impl LostProcess {
+    pub(super) fn note_trainer(&self, endpoint: &Endpoint, refusal: &Refusal) {
+        self.note(Loss::Trainer { endpoint: endpoint.clone(), refusal: refusal.clone() });
+    }
+
+    /// Other errors are not about a lost server.
+    pub(super) fn note_server(&self, error: Error) {
+        if let Error::ServerLost { endpoint, silent_ms, last } = error {
+            self.note(Loss::Server { endpoint, silent_ms, last });
+        }
+    }
+
+    fn note(&self, loss: Loss) {
+        self.0.lock().even_if_poisoned().get_or_insert(loss);
     }
 
     pub(super) fn check(&self) -> Result<()> {
         let lost = self.0.lock().even_if_poisoned().clone();
-        lost.map_or(Ok(()), |(endpoint, refusal)| Err(Error::Refused { endpoint, refusal }))
+        match lost {
+            None => Ok(()),
+            Some(Loss::Trainer { endpoint, refusal }) => Err(Error::Refused { endpoint, refusal }),
+            Some(Loss::Server { endpoint, silent_ms, last }) => {
+                Err(Error::ServerLost { endpoint, silent_ms, last })
+            }
+        }
     }
 }
 
@@ -35,8 +60,8 @@ impl LostTrainer {
 pub struct ClientGroup {
     /// Waiting threads give up when this returns true.
     pub stops: Stops,
-    /// A lost trainer that any of the servers has reported.
-    pub lost: LostTrainer,
+    /// A lost process that any of the clients has learnt of.
+    pub lost: LostProcess,
     /// Memory for tensors that servers of this machine read.
     pub memory: SharedMemory,
     /// What this process shows to servers, and asks them to show.
@@ -46,6 +71,6 @@ pub struct ClientGroup {
 impl Default for ClientGroup {
     fn default() -> Self {
         let (stops, access): (Stops, _) = (Arc::new(|| false), Access::default());
-        Self { stops, lost: LostTrainer::default(), memory: SharedMemory::default(), access }
+        Self { stops, lost: LostProcess::default(), memory: SharedMemory::default(), access }
     }
 }

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 
 pub use client::{Client, Patience, Ticket};
 pub use entrance::enter;
-pub use group::{ClientGroup, LostTrainer, Stops};
+pub use group::{ClientGroup, LostProcess, Stops};
 pub use joining::join;
 pub use memory::half_of_memory;
 pub use mesh::{Membership, Mesh, MeshSettings};

@@ -85,6 +85,16 @@ impl Folder {
         Ok(Self { dir: dir.to_path_buf(), manifest, places, is_unlisted, phase })
     }
 
+    /// What is read of it from now on is counted there.
+    pub fn counted_by(self, phase: Phase) -> Self {
+        Self { phase: Arc::new(phase), ..self }
+    }
+
+    /// Where it is counted.
+    pub fn phase(&self) -> &Phase {
+        &self.phase
+    }
+
     /// Opens a folder that is about to be read whole.
     fn open_to_read(dir: &Path) -> Result<Self> {
         let phase = Phase::begin("loading a model", "bytes");
@@ -286,6 +296,7 @@ impl FileReader {
                 break;
             }
             self.n_read += n as u64;
+            self.phase.add(n as u64);
             self.checksum.update(&block[..n]);
         }
         let expected = FileState { n_bytes: saved.n_bytes, checksum: saved.checksum };

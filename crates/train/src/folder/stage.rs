@@ -68,6 +68,16 @@ impl Stage {
         Self { path: path.to_path_buf(), files: Mutex::default(), phase: Phase::default() }
     }
 
+    /// So many bytes are about to be written, all in all.
+    pub fn expect(&self, n_bytes: u64) {
+        self.phase.set_total(n_bytes);
+    }
+
+    /// The same stage, with its own line of progress.
+    pub(super) fn shown(self) -> Self {
+        Self { phase: Phase::begin("saving", "bytes"), ..self }
+    }
+
     /// Begins a file.
     pub fn create(&self, name: &str) -> Result<FileWriter<'_>> {
         if !is_safe(name) {

@@ -127,7 +127,7 @@ impl StagePart {
 
     /// Writes files and then a list of them, all durable.
     pub fn add(&self, list: &str, write: impl FnOnce(&Stage) -> Result<()>) -> Result<()> {
-        let stage = Stage::at(&self.path);
+        let stage = Stage::at(&self.path).shown();
         write(&stage)?;
         let files = stage.synced()?;
         let save = FolderSave { about: About::default(), files: files.clone() };

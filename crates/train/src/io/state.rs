@@ -34,6 +34,8 @@ pub fn save(scope: &Scope, program: &Program, prefix: &Path) -> Result<()> {
     let failed = |source| Error::WriteFile { path: prefix.to_path_buf(), source };
     let (dir, stem) = split(prefix).map_err(failed)?;
     let transaction = Transaction::begin(&dir)?;
+    let all = params.iter().chain(&optimizer);
+    transaction.stage().expect(all.map(|(_, tensor)| tensor.bytes().len() as u64).sum());
     for (suffix, state) in [(PARAMS, &params), (OPTIMIZER, &optimizer)] {
         let mut file = transaction.create(&format!("{stem}{suffix}"))?;
         for (name, tensor) in state {

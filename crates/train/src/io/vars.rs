@@ -77,6 +77,8 @@ pub(super) fn write_vars(
     vars: &BTreeMap<&str, &VarDesc>,
     layout: FileLayout<'_>,
 ) -> Result<()> {
+    let sizes = vars.keys().map(|name| scope.read(name, n_bytes_of).unwrap_or(0));
+    stage.expect(sizes.sum());
     match layout {
         FileLayout::Each(prefix) => {
             for name in vars.keys() {
@@ -103,6 +105,15 @@ pub(super) fn write_vars(
             tables.into_iter().try_for_each(|(name, table)| write_kept(stage, name, &table))
         }
     }
+}
+
+/// How much of a variable is written, about.
+fn n_bytes_of(value: &Value) -> u64 {
+    let n_bytes = match value {
+        Value::Keyed(table) => table.n_bytes(),
+        other => other.tensor().map_or(0, |tensor| tensor.bytes().len()),
+    };
+    n_bytes as u64
 }
 
 /// The table that a variable is, if it is kept by rows.

@@ -33,7 +33,7 @@ use program::Distributed;
 use program::distributed::{Origin, Piece, PlacedKind, Placement, ServerId};
 use ps::lines::{self, Line};
 use ps::message::{Hello, Leave, Reply, Stats, VarInfo};
-use ps::tcp::{Client, ClientGroup, LostTrainer, Patience, Stops};
+use ps::tcp::{Client, ClientGroup, LostProcess, Patience, Stops};
 use ps::{Access, Endpoint, SharedMemory, TrainerId, VarId};
 use tensor::{EvenIfPoisoned, Tensor, Value};
 
@@ -106,6 +106,8 @@ struct ClusterState {
     incarnation: u64,
     patience: Patience,
     access: Access,
+    /// Bytes that are held of what other trainers send too early; none: half of the memory there is.
+    request_bytes_max: Option<u64>,
     stops: Stops,
     /// Called before the first connection of a job.
     wait_ready: Option<WaitReady>,
@@ -116,7 +118,7 @@ struct ClusterState {
     /// By the number of the server; none if nobody has spoken to it yet.
     clients: Vec<Option<Arc<Client>>>,
     /// What a server said of a trainer whose loss ends the job.
-    lost: LostTrainer,
+    lost: LostProcess,
     /// Memory that servers of this machine can read.
     shared_memory: SharedMemory,
     n_all_gathers: u64,
@@ -197,13 +199,14 @@ impl Cluster {
             incarnation: fresh_incarnation(),
             patience,
             access: Access::default(),
+            request_bytes_max: None,
             stops,
             wait_ready: None,
             log,
             me: None,
             joined: None,
             clients: Vec::new(),
-            lost: LostTrainer::default(),
+            lost: LostProcess::default(),
             shared_memory: SharedMemory::default(),
             n_all_gathers: 0,
             n_exchanges: 0,
@@ -232,6 +235,12 @@ impl Cluster {
     /// Sets what this process shows to servers and other trainers, for connections made from now on.
     pub fn set_access(&self, access: Access) {
         self.state().access = access;
+    }
+
+    /// Sets how many bytes are held of what other trainers send before this one is as far, where there are no
+    /// servers; none: half of the memory there is.
+    pub fn set_request_bytes(&self, n_bytes_max: Option<u64>) {
+        self.state().request_bytes_max = n_bytes_max;
     }
 
     /// Waiting for servers ends when `stops` returns true, for connections made from now on.
@@ -348,7 +357,7 @@ impl Cluster {
             self.0.n_joined.fetch_add(1, Ordering::Relaxed);
             state.joined = None;
             (state.is_over, state.is_away) = (false, false);
-            state.lost = LostTrainer::default();
+            state.lost = LostProcess::default();
             for client in std::mem::take(&mut state.clients).into_iter().flatten() {
                 client.close();
             }

@@ -16,7 +16,7 @@ use program::Distributed;
 use program::distributed::{PlacedKind, Placement, ServerId};
 use ps::collective::Failure;
 use ps::message::{Given, Recollection, Reply};
-use ps::tcp::{self, Client, LostTrainer, Patience};
+use ps::tcp::{self, Client, LostProcess, Patience};
 use ps::{Refusal, SharedMemory};
 use tensor::EvenIfPoisoned;
 
@@ -252,7 +252,7 @@ impl Cluster {
         *self.traffic() = Traffic::default();
         *self.geo() = Geo::default();
         let mut state = self.state();
-        state.lost = LostTrainer::default();
+        state.lost = LostProcess::default();
         state.shared_memory = SharedMemory::default();
     }
 

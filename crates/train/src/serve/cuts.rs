@@ -13,13 +13,13 @@ use ps::lines::{Line, Severity};
 use ps::server::{CutRecord, OnDisk, WrittenCut};
 use tensor::{EvenIfPoisoned, Value};
 
-use super::resume::{OwnRows, Resuming};
 use super::schedule::Schedule;
 use super::snapshot::{
-    CutId, FileKind, FileReader, FileWriter, Folder, Header, Kind, Known, Layout, Owner, ReadAhead,
-    Source, read_value, write_value,
+    CutId, FileKind, FileReader, FileWriter, Folder, Header, Kind, Known, Layout, Owner,
+    read_value, write_value,
 };
 use super::table::{CutChunk, Extent, Table, TableCut};
+use super::taking::Taken;
 use crate::error::{BadSnapshot, SnapshotResult};
 use crate::remote::Log;
 
@@ -65,7 +65,7 @@ impl CutTables {
         }
     }
 
-    fn n_bytes(&self, extent: Extent) -> u64 {
+    pub(super) fn n_bytes(&self, extent: Extent) -> u64 {
         (0..self.tables.len()).map(|at| self.table(at).n_cut_bytes(extent)).sum()
     }
 }
@@ -101,21 +101,15 @@ struct Marked {
     epoch: u64,
 }
 
-/// Where cuts are kept.
-pub(super) struct CutFolders<'a> {
-    /// The folder of this server.
-    pub(super) folder: &'a Path,
-    /// A folder with those of other servers, to go on from.
-    pub(super) resume: Option<&'a Path>,
-    /// What was read of them before.
-    pub(super) ahead: ReadAhead,
-}
-
 /// See the module.
 pub(super) struct CutStore {
-    held: CutTables,
-    folder: Mutex<Folder>,
-    layout: Layout,
+    pub(super) held: CutTables,
+    pub(super) folder: Mutex<Folder>,
+    pub(super) layout: Layout,
+    /// What was taken over from other servers before it was this one's turn.
+    pub(super) taken: Mutex<Taken>,
+    /// The cut that the tables are at, as long as nobody has been served.
+    pub(super) holds: Mutex<Option<u64>>,
     marked: Mutex<Option<Marked>>,
     /// The cut that is being written.
     writing: Mutex<Option<CutId>>,
@@ -130,24 +124,26 @@ pub(super) struct CutStore {
     n_given: AtomicU64,
     /// Why the last cut was not written.
     error: Mutex<Option<BadSnapshot>>,
-    log: Log,
+    pub(super) log: Log,
 }
 
 impl CutStore {
     /// Cuts of a store that is as its start left it. From now on what changes is noted.
     pub(super) fn open(
-        place: CutFolders<'_>,
+        folder: &Path,
         owner: Owner,
         layout: Layout,
         held: CutTables,
         log: Log,
     ) -> SnapshotResult<Arc<Self>> {
-        let folder = Folder::open(place.folder, owner, &layout, &mut |text| warn(&log, text))?;
+        let folder = Folder::open(folder, owner, &layout, &mut |text| warn(&log, text))?;
         held.tables.iter().for_each(|table| locked(table).track());
-        let cuts = Arc::new(Self {
+        Ok(Arc::new(Self {
             held,
             folder: Mutex::new(folder),
             layout,
+            taken: Mutex::default(),
+            holds: Mutex::default(),
             marked: Mutex::default(),
             writing: Mutex::default(),
             busy: Mutex::default(),
@@ -157,52 +153,12 @@ impl CutStore {
             n_given: AtomicU64::new(0),
             error: Mutex::default(),
             log,
-        });
-        match place.resume {
-            Some(resume) => cuts.resume(resume, place.ahead)?,
-            None => locked(&cuts.folder).check_own()?,
-        }
-        Ok(cuts)
+        }))
     }
 
-    /// Goes on from other snapshots, unless this server has gone on from them already.
-    fn resume(self: &Arc<Self>, resume: &Path, ahead: ReadAhead) -> SnapshotResult<()> {
-        let (owner, own_term, is_same) = {
-            let folder = locked(&self.folder);
-            let own = folder.path().parent().map(Path::canonicalize);
-            let is_same = own.is_some_and(|own| own.ok() == resume.canonicalize().ok());
-            (folder.owner().clone(), folder.own_term(), is_same)
-        };
-        if own_term.is_some() && !is_same {
-            return Ok(());
-        }
-        let source = Source::find(resume, &owner, is_same)?;
-        let source = match (source, own_term) {
-            (None, Some(_)) => return Ok(()),
-            (Some(source), Some(own)) if own > source.term => return Ok(()),
-            (Some(source), _) => source,
-            (None, None) => {
-                let detail = "there are none of this model".to_string();
-                let (folder, n_servers) = (resume.to_path_buf(), owner.n_servers as usize);
-                return Err(BadSnapshot::Incomplete { folder, n_servers, detail });
-            }
-        };
-        locked(&self.folder).clear()?;
-        let own = OwnRows { owner: &owner, layout: &self.layout };
-        let resuming = Resuming { held: &self.held, own, source: &source, folder: resume };
-        let n_ahead = ahead.n_bytes();
-        let record = resuming.load(ahead)?;
-        let mut line = format!("goes on from cut {} in {}", source.cut, resume.display());
-        if n_ahead > 0 {
-            line += &format!(", of which {n_ahead} bytes were read before");
-        }
-        if !resuming.keeps_trainers() {
-            line += "; there are other trainers now, they begin their scripts anew";
-        }
-        (self.log)(&Line { severity: Severity::Info, site: "server", text: line });
-        self.mark(record.cut);
-        self.write_record(&record)?;
-        locked(&self.folder).begin_term(record.term, record.cut)
+    /// An error if what is in its folder is of others, and it is not to go on from that.
+    pub(super) fn check_own(&self) -> SnapshotResult<()> {
+        locked(&self.folder).check_own()
     }
 
     /// Why the last cut was not written, once.
@@ -247,9 +203,9 @@ impl CutStore {
         if let Some(older) = marked.take() {
             self.give_up(older);
         }
-        let (last, weight) = {
+        let (last, weight, has_cuts) = {
             let folder = locked(&self.folder);
-            (locked(&self.writing).or(folder.last()), folder.weight())
+            (locked(&self.writing).or(folder.last()), folder.weight(), folder.has_cuts())
         };
         let (n_changed, n_whole) =
             (self.held.n_bytes(Extent::Changed), self.held.n_bytes(Extent::Whole));
@@ -261,8 +217,8 @@ impl CutStore {
         let n_given = GIVEN_MAX * self.n_given.load(Ordering::Relaxed);
         let is_heavy = weight.since + n_changed > weight.base.max(INCREMENT_BYTES_MIN) + n_given;
         let is_long = weight.n_since > INCREMENTS_MAX + weight.base / BYTES_AN_INCREMENT;
-        let wants_base =
-            kind == FileKind::Increment && (is_heavy || is_long) && !self.writes_base();
+        let is_due = is_heavy || is_long;
+        let wants_base = kind == FileKind::Increment && is_due && has_cuts && !self.writes_base();
         let base = wants_base.then(|| self.held.mark(Extent::Copy));
         let extent = if kind == FileKind::Base { Extent::Whole } else { Extent::Changed };
         *marked = Some(Marked {
@@ -292,7 +248,7 @@ impl CutStore {
         self.write_record(record).map_err(|error| self.noted(error))
     }
 
-    fn write_record(self: &Arc<Self>, record: &CutRecord) -> SnapshotResult<WrittenCut> {
+    pub(super) fn write_record(self: &Arc<Self>, record: &CutRecord) -> SnapshotResult<WrittenCut> {
         let _busy = locked(&self.busy);
         let n_given = record.state.n_bytes() + record.journal.n_bytes();
         self.n_given.store(n_given as u64, Ordering::Relaxed);
@@ -309,8 +265,9 @@ impl CutStore {
             }
         };
         let Marked { at, kind, parts, base, epoch, .. } = marked;
+        let header = self.header(kind, at, after, record.term);
         self.held.end(parts, true);
-        locked(&self.folder).add(Known { kind, at, after, n_bytes }, true);
+        locked(&self.folder).add(Known::new(&header, n_bytes), true);
         if let Some(base) = base {
             self.start_base(base, at, record, epoch);
         }
@@ -360,8 +317,7 @@ impl CutStore {
     ) -> SnapshotResult<u64> {
         let path = locked(&self.folder).path().to_path_buf();
         let failed = |source| BadSnapshot::writing(&path, source);
-        let name =
-            Known { kind: header.kind, at: header.at, after: header.after, n_bytes: 0 }.name();
+        let name = Known::new(header, 0).name();
         let mut file = FileWriter::new(&path, &name, header).map_err(failed)?;
         file.section(Kind::State, 0, &protocol.state.slices()).map_err(failed)?;
         if let Some(journal) = protocol.journal {
@@ -419,9 +375,7 @@ impl CutStore {
             own.held.end(parts, written.is_ok());
             match written {
                 Ok(n_bytes) => {
-                    let after = CutId::default();
-                    let file = Known { kind: FileKind::Base, at, after, n_bytes };
-                    locked(&own.folder).add(file, false);
+                    locked(&own.folder).add(Known::new(&header, n_bytes), false);
                 }
                 Err(error) => warn(&own.log, format!("no new base of snapshots: {error}")),
             }
@@ -443,6 +397,9 @@ impl CutStore {
     /// Goes back to a cut, for ever; the answer is the state that was given with it.
     pub(super) fn roll_back(&self, cut: u64, term: u64) -> SnapshotResult<Vec<u8>> {
         let ways = locked(&self.folder).ways_to(cut)?;
+        if let Some(state) = self.is_there(cut, term)? {
+            return Ok(state);
+        }
         self.stop();
         let _busy = locked(&self.busy);
         let mut failed = None;
@@ -464,6 +421,22 @@ impl CutStore {
             }
         }
         Err(failed.unwrap_or(BadSnapshot::None))
+    }
+
+    /// Whether the tables are at a cut already, because this server wrote it and has served nobody since: then the term
+    /// begins, and the answer is the state that was given with the cut. A base that is being written stays of use.
+    fn is_there(&self, cut: u64, term: u64) -> SnapshotResult<Option<Vec<u8>>> {
+        let mut holds = locked(&self.holds);
+        if *holds != Some(cut) || self.held.n_bytes(Extent::Changed) > 0 {
+            *holds = None;
+            return Ok(None);
+        }
+        let mut folder = locked(&self.folder);
+        let state = folder.state(cut)?;
+        let begun = folder.begin_term(term, cut);
+        begun.inspect_err(|_| std::thread::sleep(AGAIN))?;
+        *holds = None;
+        Ok(Some(state))
     }
 
     /// Loads a base and increments; the error comes with the file that is to blame.
@@ -516,6 +489,6 @@ impl CutStore {
     }
 }
 
-fn warn(log: &Log, text: String) {
+pub(super) fn warn(log: &Log, text: String) {
     log(&Line { severity: Severity::Warning, site: "server", text });
 }

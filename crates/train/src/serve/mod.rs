@@ -18,6 +18,7 @@ mod snapshot;
 mod standby;
 mod store;
 mod table;
+mod taking;
 mod units;
 mod values;
 mod vars;
@@ -39,6 +40,7 @@ pub use keeping::SnapshotSettings;
 use port_file::PortFile;
 use shutdown::Shutdown;
 pub use snapshot::check as snapshots;
+use standby::Standby;
 pub use store::BlockStore;
 
 use crate::error::{Error, Result};
@@ -117,17 +119,13 @@ pub fn serve(
     let mut store = BlockStore::new(program, op, scope)?;
     store.save_below(&serving.save_roots);
     if let Some(keeping) = &serving.keeping {
-        let mut ahead = snapshot::ReadAhead::default();
         if keeping.stands_by {
             let servers = program.distributed.as_ref().map(|job| job.endpoints.clone());
             let (own, servers) = (op.attrs.str("endpoint", "")?, servers.unwrap_or_default());
-            // Nobody waits for this. When the others have ended, only their last changes are left to be read.
-            if !standby::is_turn(keeping, &servers) {
-                ahead = store.read_ahead(keeping);
-            }
-            standby::wait(serving, keeping, own, &servers, &mut stops)?;
+            let standby = Standby { serving, keeping, own, servers: &servers };
+            standby.wait(&mut store, &mut stops).inspect_err(|_| store.give_up(keeping))?;
         }
-        store.keep_ahead(keeping, ahead, serving.log.clone())?;
+        store.keep(keeping, serving.log.clone())?;
     }
     let config = config(program, op, serving)?;
     let server = Server::start(config, store.vars().to_vec(), &store);

@@ -1,6 +1,7 @@
 //! Goes on from the snapshots of other servers: whatever their number was, each server takes what is its
 //! own now.
 
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,7 +14,7 @@ use super::changes::{Changes, UnseenRows};
 use super::cuts::{CutTables, locked};
 use super::schedule::Schedule;
 use super::snapshot::{
-    Layout, Owner, Picks, ReadAhead, RowsState, ServerState, Source, TableState, VarLayout,
+    Layout, Owner, Picks, RowsState, ServerRead, ServerState, Source, VarLayout,
 };
 use super::table::{ImportedValue, RowsImport};
 use crate::error::{BadSnapshot, SnapshotResult};
@@ -49,6 +50,15 @@ impl Picks for OwnRows<'_> {
     }
 }
 
+/// How rows of a table come that several servers had.
+#[derive(Clone, Copy)]
+struct ImportTurn {
+    /// None has come yet.
+    is_first: bool,
+    /// The table has the others already.
+    is_update: bool,
+}
+
 /// What this server is among those that go on.
 pub(super) struct Resuming<'a> {
     pub(super) held: &'a CutTables,
@@ -58,29 +68,45 @@ pub(super) struct Resuming<'a> {
 }
 
 impl Resuming<'_> {
-    /// Loads this server's part; the answer is what to write as the first cut.
-    pub(super) fn load(&self, mut ahead: ReadAhead) -> SnapshotResult<CutRecord> {
-        let mut kept = Vec::new();
-        let mut whole = WholeValues::default();
-        let mut is_first = vec![true; self.own.layout.0.len()];
-        let mut counted = BTreeMap::new();
+    /// Brings the tables to the source's cut: by all of it, or by what came after what was read before. If that fails,
+    /// the tables and what was read are of no use.
+    pub(super) fn take(&self, read: &mut Vec<ServerRead>) -> SnapshotResult<()> {
+        let is_update = !read.is_empty();
+        let mut parts = vec![ImportTurn { is_first: true, is_update }; self.own.layout.0.len()];
+        (0..parts.len()).for_each(|at| self.held.table(at).forget_unseen());
         for server in 0..self.source.n_servers() {
-            let mut state = self.source.read(server, &self.own, &mut ahead)?;
-            for (name, value) in std::mem::take(&mut state.values) {
-                counted.entry(name).or_insert(value);
+            match read.get_mut(server) {
+                Some(read) => self.source.read_on(server, &self.own, read)?,
+                None => read.push(self.source.read(server, &self.own)?),
             }
-            let (state_bytes, journal) =
-                (std::mem::take(&mut state.state), std::mem::take(&mut state.journal));
-            kept.push(KeptBytes { state: state_bytes, journal });
-            for (at, is_first) in is_first.iter_mut().enumerate() {
-                self.take_rows(at, &state, is_first)?;
-                self.take_unseen(at, &state)?;
+            let state = &mut read[server].state;
+            for (at, turn) in parts.iter_mut().enumerate() {
+                self.take_rows(at, state, turn)?;
+                self.take_unseen(at, state)?;
+            }
+            // The tables have them: one copy is enough.
+            state.forget_rows();
+        }
+        let (mut whole, mut counted) = (WholeValues::default(), BTreeMap::new());
+        for ServerRead { state, .. } in read.iter() {
+            for (name, value) in &state.values {
+                counted.entry(name.clone()).or_insert_with(|| value.clone());
             }
             whole.collect(state);
         }
         whole.share(&mut counted);
         self.take_values(&whole, &counted)?;
         self.take_shared(&counted);
+        Ok(())
+    }
+
+    /// What to write as the first cut, when everything was taken.
+    pub(super) fn record(&self, read: &[ServerRead]) -> SnapshotResult<CutRecord> {
+        let kept = read.iter().enumerate().map(|(server, read)| {
+            let journal = self.source.journal(server)?;
+            Ok(KeptBytes { state: read.state.state.clone(), journal })
+        });
+        let kept: Vec<KeptBytes> = kept.collect::<SnapshotResult<_>>()?;
         let KeptBytes { state, journal } = self.repartitioned(&kept)?;
         let (cut, term) = (self.source.next_cut, self.source.term + 1);
         Ok(CutRecord { cut, term, complete: 0, state: state.into(), journal: journal.into() })
@@ -120,7 +146,12 @@ impl Resuming<'_> {
     }
 
     /// Takes the rows of a table that exist row by row.
-    fn take_rows(&self, at: usize, state: &ServerState, is_first: &mut bool) -> SnapshotResult<()> {
+    fn take_rows(
+        &self,
+        at: usize,
+        state: &ServerState,
+        turn: &mut ImportTurn,
+    ) -> SnapshotResult<()> {
         let table = &mut *self.held.table(at);
         let order = table.row_vars();
         let own: Vec<&VarLayout> =
@@ -132,9 +163,13 @@ impl Resuming<'_> {
             let Some(import) = self.import(&order, &own, rows, layout) else {
                 continue;
             };
-            let import = RowsImport { head: is_first.then_some(&rows.head), ..import };
+            if !rows.is_complete() {
+                return Err(self.wrong("a row is missing"));
+            }
+            let (head, is_update) = (turn.is_first.then_some(&rows.head), turn.is_update);
+            let import = RowsImport { head, is_update, ..import };
             table.import_rows(&import).map_err(|problem| self.wrong(problem))?;
-            *is_first = false;
+            turn.is_first = false;
         }
         Ok(())
     }
@@ -160,10 +195,9 @@ impl Resuming<'_> {
         }
         let theirs = origin(&rows.head.vars.get(*at.first()?)?.0)?;
         let whole = |number: u64| whole_number(theirs, number);
-        let here = rows.numbers.iter().enumerate().filter_map(|(at, &number)| {
-            let number = self.own.local(first, whole(number))?;
-            // One that is not there is found to be missing.
-            Some((rows.slot(rows.place(at)).unwrap_or(usize::MAX), number))
+        let here = rows.picked().enumerate().filter_map(|(slot, number)| {
+            let number = self.own.local(first, whole(number?))?;
+            Some((slot, number))
         });
         let waiting = rows
             .waiting
@@ -173,6 +207,7 @@ impl Resuming<'_> {
         let is_first = first.first == 0 && (!first.is_hashed || self.own.owner.server == 0);
         Some(RowsImport {
             head: None,
+            is_update: false,
             absent: rows.head.absent.and_then(|absent| rows.slot(absent as usize)),
             rows: here.collect(),
             values: at.iter().map(|&at| rows.values[at].as_slice()).collect(),
@@ -210,22 +245,23 @@ impl Resuming<'_> {
     /// Puts variables together that are whole values here.
     fn take_values(
         &self,
-        whole: &WholeValues,
+        whole: &WholeValues<'_>,
         shared: &BTreeMap<String, Value>,
     ) -> SnapshotResult<()> {
         for (at, vars) in self.own.layout.0.iter().enumerate() {
             let table = &mut *self.held.table(at);
             let by_rows = table.row_vars();
             for var in vars.iter().filter(|var| !by_rows.contains(&var.name)) {
-                let Some(pieces) = whole.0.get(&var.origin) else {
+                let Some(pieces) = whole.0.get(var.origin.as_str()) else {
                     if self.is_of_trainer(&var.name) {
                         continue;
                     }
                     // One table uses it here, and several did there: a learning rate.
                     if let Some(value) = shared.get(&var.origin) {
-                        let piece = Piece::of(var.clone(), value);
+                        let piece = Piece::of(var, value);
                         let (name, dims, dtype) = (&var.name, &var.dims, piece.dtype);
-                        let value = ImportedValue { name, dims, dtype, bytes: piece.bytes };
+                        let bytes = piece.bytes.map(Cow::from);
+                        let value = ImportedValue { name, dims, dtype, bytes };
                         table.import_value(&value).map_err(|problem| self.wrong(problem))?;
                         continue;
                     }
@@ -269,20 +305,20 @@ const SHARED_BYTES_MAX: usize = 64;
 
 /// Pieces of variables, by what they are parts of.
 #[derive(Default)]
-struct WholeValues(BTreeMap<String, Vec<Piece>>);
+struct WholeValues<'a>(BTreeMap<&'a str, Vec<Piece<'a>>>);
 
-struct Piece {
-    layout: VarLayout,
+struct Piece<'a> {
+    layout: &'a VarLayout,
     dtype: DType,
     /// None if it was never written.
-    bytes: Option<Vec<u8>>,
+    bytes: Option<&'a [u8]>,
 }
 
-impl Piece {
-    fn of(layout: VarLayout, value: &Value) -> Self {
+impl<'a> Piece<'a> {
+    fn of(layout: &'a VarLayout, value: &'a Value) -> Self {
         let tensor = value.tensor();
         let dtype = tensor.map_or_else(DType::default, Tensor::dtype);
-        Self { layout, dtype, bytes: tensor.map(|tensor| tensor.bytes().to_vec()) }
+        Self { layout, dtype, bytes: tensor.map(Tensor::bytes) }
     }
 
     fn rows(&self) -> std::ops::Range<i64> {
@@ -290,7 +326,7 @@ impl Piece {
     }
 }
 
-impl WholeValues {
+impl<'a> WholeValues<'a> {
     /// Adds small variables that were one table's own there, and may belong to several here.
     fn share(&self, shared: &mut BTreeMap<String, Value>) {
         for (origin, pieces) in &self.0 {
@@ -299,55 +335,57 @@ impl WholeValues {
             };
             let is_small = bytes.len() <= SHARED_BYTES_MAX && layout.dims == layout.origin_dims;
             let dims: Vec<usize> = layout.dims.iter().map(|&dim| dim.max(0) as usize).collect();
-            if is_small && !shared.contains_key(origin) {
+            if is_small && !shared.contains_key(*origin) {
                 let tensor = Tensor::from_bytes(*dtype, Shape::new(&dims), bytes);
-                shared.extend(tensor.ok().map(|tensor| (origin.clone(), Value::Tensor(tensor))));
+                let value = tensor.ok().map(Value::Tensor);
+                shared.extend(value.map(|value| (origin.to_string(), value)));
             }
         }
     }
 
-    fn collect(&mut self, state: ServerState) {
-        for (table, layout) in state.tables.into_iter().zip(state.layout.0) {
-            let TableState { values, rows, .. } = table;
+    fn collect(&mut self, state: &'a ServerState) {
+        for (table, layout) in state.tables.iter().zip(&state.layout.0) {
             // A table of which all rows exist is a whole value too.
-            let rows = rows.filter(|rows| rows.head.inits.is_empty());
+            let rows = table.rows.as_ref().filter(|rows| rows.head.inits.is_empty());
             for var in layout {
-                let of_rows = rows.as_ref().and_then(|rows| {
+                let of_rows = rows.and_then(|rows| {
                     let at = rows.head.vars.iter().position(|(name, _)| *name == var.name)?;
-                    Some(rows.values[at].clone())
+                    rows.values.get(at).map(Vec::as_slice)
                 });
-                let piece = match (of_rows, values.get(&var.name)) {
+                let piece = match (of_rows, table.values.get(&var.name)) {
                     (Some(bytes), _) => {
                         Piece { layout: var, dtype: DType::default(), bytes: Some(bytes) }
                     }
                     (None, Some(value)) => Piece::of(var, value),
                     (None, None) => continue,
                 };
-                self.0.entry(piece.layout.origin.clone()).or_default().push(piece);
+                self.0.entry(&piece.layout.origin).or_default().push(piece);
             }
         }
     }
 }
 
 /// A variable of this server, put together from pieces; nothing if one is missing.
-fn assembled<'a>(var: &'a VarLayout, pieces: &[Piece]) -> Option<ImportedValue<'a>> {
+fn assembled<'a>(var: &'a VarLayout, pieces: &[Piece<'a>]) -> Option<ImportedValue<'a>> {
     let first = pieces.first()?;
     let value =
         |bytes| ImportedValue { name: &var.name, dims: &var.dims, dtype: first.dtype, bytes };
     // What is not cut is the same on all servers.
     if var.dims == var.origin_dims && first.layout.dims == first.layout.origin_dims {
-        return Some(value(first.bytes.clone()));
+        return Some(value(first.bytes.map(Cow::from)));
     }
     if pieces.iter().all(|piece| piece.bytes.is_none()) {
         return Some(value(None));
     }
-    let mut bytes = Vec::new();
-    for row in var.first..var.first + var.dims.first()? {
+    let (mut bytes, mut row, end) = (Vec::new(), var.first, var.first + var.dims.first()?);
+    while row < end {
         let piece = pieces.iter().find(|piece| piece.rows().contains(&row))?;
-        let own = piece.bytes.as_ref()?;
-        let row_bytes = own.len() / piece.rows().count().max(1);
-        let at = (row - piece.layout.first) as usize * row_bytes;
-        bytes.extend_from_slice(own.get(at..at + row_bytes)?);
+        let (own, rows) = (piece.bytes?, piece.rows());
+        let row_bytes = own.len() / rows.clone().count().max(1);
+        let at = |row: i64| (row - rows.start) as usize * row_bytes;
+        let next = rows.end.min(end);
+        bytes.extend_from_slice(own.get(at(row)..at(next))?);
+        row = next;
     }
-    Some(value(Some(bytes)))
+    Some(value(Some(bytes.into())))
 }

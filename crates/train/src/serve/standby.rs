@@ -1,4 +1,4 @@
-//! A server that was started before its time: it is ready, and waits until it is its turn.
+//! A server that was started before its time: it gets ready, and waits until it is its turn.
 
 use std::fs::File;
 use std::thread;
@@ -6,47 +6,70 @@ use std::time::{Duration, Instant};
 
 use ps::lines::Line;
 
-use super::{Serving, SnapshotSettings};
+use super::{BlockStore, Serving, SnapshotSettings};
 use crate::error::{Error, Result};
 use crate::server_list;
 
-/// How often it looks.
+/// How often it looks whether it is its turn.
 const GLANCE: Duration = Duration::from_millis(5);
+/// How often it looks for new cuts of the others.
+const CATCH_UP_EVERY: Duration = Duration::from_millis(50);
+/// How many cuts it follows at most before it says that it is ready: each takes less time than the one before.
+const CATCH_UPS: usize = 6;
 
-/// Whether the servers of the job are these.
-pub(super) fn is_turn(keeping: &SnapshotSettings, servers: &[String]) -> bool {
-    server_list::read(&keeping.folder).is_some_and(|list| list == servers)
+/// See the module.
+pub(super) struct Standby<'a> {
+    pub(super) serving: &'a Serving,
+    pub(super) keeping: &'a SnapshotSettings,
+    /// Where it will listen.
+    pub(super) own: &'a str,
+    /// Those of which it is one.
+    pub(super) servers: &'a [String],
 }
 
-/// Waits until the servers of the job are these, of which `own` is one. A signal ends it.
-pub(super) fn wait(
-    serving: &Serving,
-    keeping: &SnapshotSettings,
-    own: &str,
-    servers: &[String],
-    stops: &mut impl FnMut() -> bool,
-) -> Result<()> {
-    let folder = keeping.folder.as_path();
-    let is_turn = || is_turn(keeping, servers);
-    if is_turn() {
-        return Ok(());
+impl Standby<'_> {
+    /// Whether the servers of the job are these.
+    fn is_turn(&self) -> bool {
+        server_list::read(&self.keeping.folder).is_some_and(|list| list == self.servers)
     }
-    let mark = server_list::standing_by(folder, own);
-    File::create(&mark).map_err(|source| Error::WriteFile { path: mark, source })?;
-    (serving.log)(&Line::info("server", "stands by: it serves when it is told to".to_string()));
-    let start = Instant::now();
-    while !is_turn() {
-        if stops() {
-            return Err(Error::Interrupted {
-                block: 0,
-                index: 0,
-                op: "listen_and_serv".to_string(),
-            });
+
+    /// Waits until the servers of the job are these, and takes over meanwhile what the others have kept: when they have
+    /// ended, only their last changes are left. A signal ends it.
+    pub(super) fn wait(
+        &self,
+        store: &mut BlockStore,
+        stops: &mut impl FnMut() -> bool,
+    ) -> Result<()> {
+        let Self { serving, keeping, own, .. } = *self;
+        if self.is_turn() {
+            return Ok(());
         }
-        if start.elapsed() >= keeping.patience {
-            return Err(Error::StoodBy { seconds: keeping.patience.as_secs() });
+        let mut n_taken = 0;
+        while n_taken < CATCH_UPS && store.catch_up(keeping, serving.log.clone())? {
+            n_taken += 1;
         }
-        thread::sleep(GLANCE);
+        let mark = server_list::standing_by(&keeping.folder, own);
+        File::create(&mark).map_err(|source| Error::WriteFile { path: mark, source })?;
+        let line = format!("stands by, with {n_taken} cuts: it serves when it is told to");
+        (serving.log)(&Line::info("server", line));
+        let (start, mut looked) = (Instant::now(), Instant::now());
+        while !self.is_turn() {
+            if stops() {
+                return Err(Error::Interrupted {
+                    block: 0,
+                    index: 0,
+                    op: "listen_and_serv".to_string(),
+                });
+            }
+            if start.elapsed() >= keeping.patience {
+                return Err(Error::StoodBy { seconds: keeping.patience.as_secs() });
+            }
+            if looked.elapsed() >= CATCH_UP_EVERY {
+                store.catch_up(keeping, serving.log.clone())?;
+                looked = Instant::now();
+            }
+            thread::sleep(GLANCE);
+        }
+        Ok(())
     }
-    Ok(())
 }

@@ -15,12 +15,12 @@ use super::blocks::{Blocks, Update};
 use super::cuts::{self, CutStore, Tables};
 use super::identity::{layout, owner};
 use super::keeping::SnapshotSettings;
-use super::resume::OwnRows;
 use super::roots::SaveRoots;
 use super::saves::Saves;
 use super::schedule::Schedule;
-use super::snapshot::{Layout, Owner, ReadAhead, Source};
+use super::snapshot::{Layout, Owner};
 use super::table::{Answer, AskedVar, Files, Policy, RowTables, Shared, Snapshot, Table, Updater};
+use super::taking;
 use super::units::Groups;
 use super::values::{check_answer, check_counter, n_bytes_of};
 use super::vars::{StoreNames, StoreVars, Use};
@@ -29,9 +29,7 @@ use crate::folder::{About, Stage};
 use crate::io;
 use crate::remote::Log;
 use crate::scope::Scope;
-
-/// How often a folder is looked at in which others write.
-const FIND_ATTEMPTS: usize = 3;
+use crate::server_list;
 
 /// The tables of a server and what changes them.
 pub struct BlockStore {
@@ -127,45 +125,52 @@ impl BlockStore {
 
     /// Keeps cuts in this folder from now on; what is there must be this server's own.
     pub fn keep_cuts(&mut self, folder: &Path, log: Log) -> Result<()> {
-        let ahead = ReadAhead::default();
-        self.keep_cuts_at(cuts::CutFolders { folder, resume: None, ahead }, log)
+        let cuts = self.open_cuts(folder, log)?;
+        cuts.check_own()?;
+        self.cuts = Some(cuts);
+        Ok(())
     }
 
     /// Keeps cuts as a server of a job is told to.
     pub fn keep(&mut self, keeping: &SnapshotSettings, log: Log) -> Result<()> {
-        self.keep_ahead(keeping, ReadAhead::default(), log)
-    }
-
-    /// Keeps cuts likewise; some of those that it goes on from were read before.
-    pub(super) fn keep_ahead(
-        &mut self,
-        keeping: &SnapshotSettings,
-        ahead: ReadAhead,
-        log: Log,
-    ) -> Result<()> {
         let folder = keeping.folder_of(self.owner.server);
-        let resume = keeping.resume.as_deref();
-        self.keep_cuts_at(cuts::CutFolders { folder: &folder, resume, ahead }, log)
-    }
-
-    /// Reads what the servers of the job have kept so far, as far as it is to be this server's; the rest is read
-    /// when they have ended. Nothing, if there is nothing that can be read.
-    pub(super) fn read_ahead(&self, keeping: &SnapshotSettings) -> ReadAhead {
-        let Some(resume) = &keeping.resume else { return ReadAhead::default() };
-        let own = OwnRows { owner: &self.owner, layout: &self.layout };
-        // Those who write there remove files meanwhile.
-        let mut found = (0..FIND_ATTEMPTS).map(|_| Source::find(resume, &self.owner, true));
-        match found.find_map(|source| source.ok().flatten()) {
-            Some(source) => source.read_ahead(&own),
-            None => ReadAhead::default(),
+        let Some(resume) = &keeping.resume else { return self.keep_cuts(&folder, log) };
+        if let Some(cuts) = &self.cuts {
+            return Ok(cuts.begin(&folder, resume)?);
         }
+        taking::remove(&server_list::aside(&keeping.folder, self.owner.server))?;
+        let cuts = self.open_cuts(&folder, log)?;
+        cuts.resume(resume, None)?;
+        self.cuts = Some(cuts);
+        Ok(())
     }
 
-    fn keep_cuts_at(&mut self, place: cuts::CutFolders<'_>, log: Log) -> Result<()> {
+    /// Takes over what the servers of the job have kept so far, as far as it is to be this server's, or what changed since
+    /// the last call; [`BlockStore::keep`] takes the rest when they have ended. Until then nothing that it writes counts.
+    /// False if there was nothing new that can be read.
+    pub fn catch_up(&mut self, keeping: &SnapshotSettings, log: Log) -> Result<bool> {
+        let Some(resume) = &keeping.resume else { return Ok(false) };
+        let cuts = match &self.cuts {
+            Some(cuts) => cuts.clone(),
+            None => {
+                let aside = server_list::aside(&keeping.folder, self.owner.server);
+                taking::remove(&aside)?;
+                self.cuts.insert(self.open_cuts(&aside, log)?).clone()
+            }
+        };
+        Ok(cuts.catch_up(resume)?)
+    }
+
+    /// Nobody will need what it has taken over.
+    pub(super) fn give_up(&self, keeping: &SnapshotSettings) {
+        // What cannot be removed is removed by the next who comes.
+        let _ = taking::remove(&server_list::aside(&keeping.folder, self.owner.server));
+    }
+
+    fn open_cuts(&self, folder: &Path, log: Log) -> Result<Arc<CutStore>> {
         let held = cuts::CutTables { tables: self.tables.clone(), schedule: self.schedule.clone() };
         let (owner, layout) = (self.owner.clone(), self.layout.clone());
-        self.cuts = Some(CutStore::open(place, owner, layout, held, log)?);
-        Ok(())
+        Ok(CutStore::open(folder, owner, layout, held, log)?)
     }
 
     /// Cuts that were written so far.

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::{EngineOptions, Target};
+use crate::env::{self, GLOG_MIN_LEVEL, GLOG_V, LOG, LOG_FORMAT, PROGRESS, PROGRESS_SECS};
 use crate::error::{Error, Result};
 use crate::launch::logs::{LogRequest, Logs};
 use crate::launch::plan::Host;
@@ -29,11 +30,14 @@ impl EngineJob {
     /// Takes the folders of a job.
     pub(super) fn take(asked: EngineOptions, host: &Host) -> Result<Self> {
         let EngineOptions { target, job: mut options, log_dir, own_logs, .. } = asked;
+        options.safety = options.safety.or_environment(&env::process)?;
         options.check(match target {
             Target::Kubernetes => Engine::Kubernetes,
             Target::Slurm | Target::Mpi => Engine::Slurm,
         })?;
         check_script(&options.script.path, target)?;
+        options.safety.check_files()?;
+        options.variables.extend(log_variables(&options, &env::process));
         let (has_disk, folder) = (target != Target::Kubernetes, asked.snapshot_dir);
         let usual = || PathBuf::from(format!("{}-snapshots", options.name));
         let folder = has_disk.then(|| folder.unwrap_or_else(usual));
@@ -96,6 +100,16 @@ impl EngineJob {
             None => Ok(()),
         }
     }
+}
+
+/// What this command was told about logs goes for its processes, too: they have another environment.
+pub(super) fn log_variables(
+    options: &RenderOptions,
+    var: &dyn Fn(&str) -> Option<String>,
+) -> Vec<(&'static str, String)> {
+    let format = if options.log_format.is_none() { LOG_FORMAT } else { &[] };
+    let names = [LOG, format, PROGRESS, PROGRESS_SECS, GLOG_V, GLOG_MIN_LEVEL].concat();
+    names.into_iter().filter_map(|name| Some((name, var(name)?))).collect()
 }
 
 fn take(options: &RenderOptions, folder: &Path) -> Result<Snapshots> {

@@ -1,5 +1,6 @@
 //! A job on Kubernetes: `kubectl apply`, then the state of the trainers' Job and the logs of all pods.
 
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -8,7 +9,8 @@ use super::job::EngineJob;
 use crate::error::{Error, Result};
 use crate::launch::console::Console;
 use crate::launch::group::ProcessGroup;
-use crate::render;
+use crate::render::{self, RenderOptions};
+use crate::safety::full;
 use crate::signals::name_of;
 use crate::tool;
 
@@ -25,9 +27,9 @@ const QUESTION: &str = "jsonpath={range .status.conditions[?(@.status==\"True\")
 /// Submits the job and follows it; returns the exit code.
 pub(super) fn run(job: &EngineJob, console: &mut Console) -> Result<i32> {
     let name = &job.options.name;
-    let file = job.write(".yaml", &render::kubernetes_objects(&job.options))?;
+    let file = job.write(".yaml", &render::kubernetes_objects(&job.options)?)?;
     let file = file.to_string_lossy().into_owned();
-    make_secret(name, console)?;
+    make_secrets(&job.options, console)?;
     let said = tool::output(Command::new("kubectl").args(["apply", "-f", &file]))?;
     said.lines().for_each(|line| console.say(line));
     let end = follow(job, console);
@@ -45,7 +47,40 @@ pub(super) fn run(job: &EngineJob, console: &mut Console) -> Result<i32> {
     Ok(end.code)
 }
 
-/// The pods prove to each other that they know this. One that is there is kept.
+/// What pods prove to each other: the secret of the job, and certificates if there are some.
+fn make_secrets(options: &RenderOptions, console: &mut Console) -> Result<()> {
+    let (name, safety) = (&options.name, &options.safety);
+    match &safety.secret_file {
+        Some(path) => apply_secret(&format!("{name}-secret"), &[("secret", path)], console)?,
+        None if safety.insecure => {}
+        None => make_secret(name, console)?,
+    }
+    let files = safety.certificate()?;
+    let files: Vec<_> = files.iter().map(|file| (file.key, file.path)).collect();
+    match files.is_empty() {
+        true => Ok(()),
+        false => apply_secret(&format!("{name}-tls"), &files, console),
+    }
+}
+
+/// Files as a Secret of the cluster. One of this name that is there gets their contents: they may be newer.
+fn apply_secret(
+    name: &str,
+    files: &[(&str, impl AsRef<Path>)],
+    console: &mut Console,
+) -> Result<()> {
+    let mut make = Command::new("kubectl");
+    make.args(["create", "secret", "generic", name, "--dry-run=client", "--output=yaml"]);
+    for (key, path) in files {
+        make.arg(format!("--from-file={key}={}", full(path.as_ref())?));
+    }
+    let made = tool::output(&mut make)?;
+    let said = tool::output_of(Command::new("kubectl").args(["apply", "-f", "-"]), &made)?;
+    said.lines().for_each(|line| console.say(line));
+    Ok(())
+}
+
+/// A secret that is made for the job. One that is there is kept.
 fn make_secret(name: &str, console: &mut Console) -> Result<()> {
     let name = format!("{name}-secret");
     let mut find = Command::new("kubectl");

@@ -14,6 +14,7 @@ mod tail;
 
 use std::path::PathBuf;
 
+use super::begin_log;
 use super::console::Console;
 use super::plan::Host;
 use crate::error::Result;
@@ -55,6 +56,7 @@ pub struct EngineOptions {
 /// Submits a job to an engine and follows it to its end; returns the exit code.
 pub fn launch_on(options: EngineOptions, host: &Host, console: &mut Console) -> Result<i32> {
     let target = options.target;
+    begin_log(options.job.log_format)?;
     let job = EngineJob::take(options, host)?;
     job.lines().iter().for_each(|line| console.say(line));
     let code = match target {

@@ -9,11 +9,12 @@ use std::time::{Duration, Instant};
 
 use super::job::EngineJob;
 use super::tail::Tail;
-use crate::env::{self, INSECURE, SECRET, SECRET_FILE, TLS, TLS_CA, TLS_CERT, TLS_KEY, TLS_NAME};
+use crate::env::{self, EnvVars, SECRET};
 use crate::error::{Error, Result};
 use crate::launch::console::Console;
 use crate::launch::group::ProcessGroup;
 use crate::launch::ports::{Ports, START};
+use crate::safety::SafetyOptions;
 use crate::signals::name_of;
 use crate::tool;
 
@@ -111,7 +112,8 @@ fn variables(job: &EngineJob, ports: &mut Ports) -> Result<Vec<(&'static str, St
     if let Some(folder) = job.snapshot_dir() {
         variables.push(("FLAGS_snapshot_dir", folder.to_string_lossy().into_owned()));
     }
-    variables.extend(secret(&env::process)?);
+    variables.extend(options.words());
+    variables.extend(secret(&options.safety, &env::process)?);
     match job.hosts.first() {
         // Ranks of several machines do not know where the others are: they meet.
         Some(first) => variables.push(("PADDLE_MASTER", format!("{first}:{}", options.port()))),
@@ -126,17 +128,20 @@ fn variables(job: &EngineJob, ports: &mut Ports) -> Result<Vec<(&'static str, St
     Ok(variables)
 }
 
-/// The secret of the job: what this process was given, or one that is made for it. It goes by the
-/// environment, so that no list of processes shows it.
-fn secret(var: &dyn Fn(&str) -> Option<String>) -> Result<Vec<(&'static str, String)>> {
-    let given = |names: &[&[&'static str]]| -> Vec<_> {
-        names.iter().filter_map(|names| Some((names[0], var(names[0])?))).collect()
-    };
-    let mut all = given(&[SECRET_FILE, SECRET, INSECURE]);
-    if all.is_empty() {
-        all.push((SECRET[0], ps::Secret::random_text()?));
+/// Who may take part: as the command line and this process were told, with a secret that is made for the
+/// job if there is none. It goes by the environment, so that no list of processes shows it.
+pub(super) fn secret(
+    safety: &SafetyOptions,
+    var: &dyn Fn(&str) -> Option<String>,
+) -> Result<Vec<(&'static str, String)>> {
+    let mut all = safety.variables()?;
+    if safety.secret_file.is_none() {
+        match EnvVars(var).first(SECRET) {
+            Some(given) => all.push((SECRET[0], given.value)),
+            None if safety.insecure => {}
+            None => all.push((SECRET[0], ps::Secret::random_text()?)),
+        }
     }
-    all.extend(given(&[TLS, TLS_CERT, TLS_KEY, TLS_CA, TLS_NAME]));
     Ok(all)
 }
 
@@ -177,7 +182,7 @@ fn follow(
     let mut child = group.spawn(command).map_err(failed)?;
     let (mut asked, mut give_up): (Option<i32>, Option<Instant>) = (None, None);
     let end = loop {
-        log.lines().iter().for_each(|line| console.say(line));
+        log.lines().iter().for_each(|line| console.pass(line));
         if let Some(status) = child.try_wait().map_err(failed)? {
             break status;
         }
@@ -193,6 +198,6 @@ fn follow(
         }
         thread::sleep(LOOK_EVERY);
     };
-    log.last_lines().iter().for_each(|line| console.say(line));
+    log.last_lines().iter().for_each(|line| console.pass(line));
     Ok(asked.map_or(RunEnd::Status(end), RunEnd::Signal))
 }

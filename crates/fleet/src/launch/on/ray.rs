@@ -16,7 +16,7 @@ use crate::launch::console::Console;
 use crate::launch::group::ProcessGroup;
 use crate::launch::options::{PsOptions, ScriptCommand};
 use crate::launch::plan::Host;
-use crate::launch::run_ps;
+use crate::launch::{begin_log, run_ps};
 
 /// The module that talks to Ray, beside the alias of `paddle`.
 const MODULE: &str = "_ray.py";
@@ -30,6 +30,7 @@ pub fn launch(
     host: &Host,
     console: &mut Console,
 ) -> Result<i32> {
+    begin_log(options.log_format)?;
     let n_servers = options.n_servers.unwrap_or(2);
     let module = module(host)?;
     let place =

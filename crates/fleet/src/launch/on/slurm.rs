@@ -22,7 +22,7 @@ const CANCEL: Duration = Duration::from_secs(60);
 
 /// Submits the job and follows it; returns the exit code.
 pub(super) fn run(job: &EngineJob, console: &mut Console) -> Result<i32> {
-    let script = job.write(".sbatch", &render::slurm_script(&job.options))?;
+    let script = job.write(".sbatch", &render::slurm_script(&job.options)?)?;
     let mut submit = Command::new("sbatch");
     submit.args(["--parsable", "--requeue", "--open-mode=append"]);
     submit.arg(format!("--output={}", job.file(".log").display())).arg(&script);
@@ -31,7 +31,7 @@ pub(super) fn run(job: &EngineJob, console: &mut Console) -> Result<i32> {
     let id = said.trim().split(';').next().unwrap_or_default().to_string();
     console.say(&format!("Slurm has this as job {id}; its log is {}", job.file(".log").display()));
     let end = follow(job, &id, &mut log, console)?;
-    log.last_lines().iter().for_each(|line| console.say(line));
+    log.last_lines().iter().for_each(|line| console.pass(line));
     console.say(&format!("job {id} of Slurm: {}", end.words()));
     Ok(end.code())
 }
@@ -115,7 +115,7 @@ fn follow(job: &EngineJob, id: &str, log: &mut Tail, console: &mut Console) -> R
     let (mut said, mut answered, mut asked) = (String::new(), Instant::now(), None);
     let mut give_up: Option<Instant> = None;
     loop {
-        log.lines().iter().for_each(|line| console.say(line));
+        log.lines().iter().for_each(|line| console.pass(line));
         if let Some(signal) = job.signals.take() {
             console.say(&format!("got {}, ending job {id} of Slurm", name_of(signal)));
             if give_up.is_some() {

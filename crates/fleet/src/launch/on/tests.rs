@@ -1,9 +1,15 @@
 //! What engines say.
 
+use super::job::log_variables;
 use super::kubernetes::{JobEnd, JobState};
-use super::mpi::Family;
+use super::mpi::{Family, secret};
 use super::slurm::JobView;
 use super::tail::Tail;
+use crate::env::tests::vars;
+use crate::render::RenderOptions;
+use crate::safety::SafetyOptions;
+use crate::script::ScriptCommand;
+use tell::LogFormat;
 
 #[test]
 fn what_slurm_says_of_a_job() {
@@ -57,6 +63,34 @@ fn both_families_of_mpirun() {
     assert_eq!(line(Family::OpenMpi, &hosts), "-np 3 --tag-output --host a:2,b:2 -x X -x Y");
     assert_eq!(line(Family::Hydra, &hosts), "-np 3 -prepend-rank -hosts a,b -genvlist X,Y");
     assert_eq!(line(Family::Hydra, &[]), "-np 3 -prepend-rank -genvlist X,Y");
+}
+
+#[test]
+fn ranks_are_told_what_this_command_was_told() {
+    let given =
+        vars(&[("PADDLEWHEEL_LOG", "debug"), ("PADDLEWHEEL_LOG_FORMAT", "text"), ("GLOG_v", "2")]);
+    let script = ScriptCommand { path: "x.py".into(), arguments: Vec::new() };
+    let mut options = RenderOptions::new(script);
+    let names = |options: &RenderOptions| -> Vec<_> {
+        log_variables(options, &given).into_iter().map(|(name, _)| name).collect()
+    };
+    assert_eq!(names(&options), ["PADDLEWHEEL_LOG", "PADDLEWHEEL_LOG_FORMAT", "GLOG_v"]);
+    options.log_format = Some(LogFormat::Json);
+    assert_eq!(names(&options), ["PADDLEWHEEL_LOG", "GLOG_v"], "the option goes first");
+    assert_eq!(options.words(), [("PADDLEWHEEL_LOG_FORMAT", "json".to_string())]);
+
+    let told = |safety: &SafetyOptions, given: &[(&'static str, &'static str)]| -> Vec<_> {
+        let safety = safety.clone().or_environment(&vars(given)).unwrap();
+        secret(&safety, &vars(given)).unwrap().into_iter().map(|(name, _)| name).collect()
+    };
+    let none = SafetyOptions::default();
+    assert_eq!(told(&none, &[]), ["PADDLEWHEEL_SECRET"], "one is made");
+    assert_eq!(told(&none, &[("PADDLEWHEEL_INSECURE", "1")]), ["PADDLEWHEEL_INSECURE"]);
+    let file = [("PADDLEWHEEL_SECRET_FILE", "/s"), ("PADDLEWHEEL_TLS", "1")];
+    assert_eq!(told(&none, &file), ["PADDLEWHEEL_SECRET_FILE", "PADDLEWHEEL_TLS"]);
+    let tls = SafetyOptions { tls: true, secret_file: Some("/t".into()), ..none };
+    assert_eq!(told(&tls, &file), ["PADDLEWHEEL_SECRET_FILE", "PADDLEWHEEL_TLS"]);
+    assert!(tls.check_files().is_err(), "a file that is not there");
 }
 
 #[test]

@@ -14,7 +14,7 @@ use std::time::Duration;
 use count::{Seconds, WaitingStep};
 use tensor::{EvenIfPoisoned, Pool, Tensor};
 
-use super::group::{ClientGroup, LostTrainer, Stops};
+use super::group::{ClientGroup, LostProcess, Stops};
 use super::{Clock, Patient, Stream};
 use crate::access::Access;
 use crate::counters::WAITING;
@@ -47,7 +47,7 @@ pub struct Client {
     access: Access,
     clock: Clock,
     stops: Stops,
-    lost: LostTrainer,
+    lost: LostProcess,
     /// When `stops` was last asked, so that it is not asked all the time.
     asked: AtomicU64,
     state: Mutex<ClientState>,
@@ -402,6 +402,21 @@ impl Client {
         self.flush();
         if idle {
             self.progress(n_reads);
+        }
+        self.tell_loss();
+    }
+
+    /// Tells threads that wait for other servers that this one is gone. A job that recovers waits for it.
+    fn tell_loss(&self) {
+        let may_be_lost = {
+            let state = self.state();
+            !state.recovers && !state.is_closed && state.down.is_some()
+        };
+        if !may_be_lost {
+            return;
+        }
+        if let Err(error) = self.check(self.clock.now()) {
+            self.lost.note_server(error);
         }
     }
 }

@@ -215,7 +215,7 @@ impl Client {
 
     fn take(&self, generation: u64, id: u64, reply: Reply) {
         if let Reply::Refused(refusal @ Refusal::TrainerLost { .. }) = &reply {
-            self.lost.note(&self.endpoint, refusal);
+            self.lost.note_trainer(&self.endpoint, refusal);
         }
         let mut state = self.state();
         if state.generation == generation {

@@ -1,5 +1,6 @@
 //! How trainers come to be connected, each with each.
 
+use std::io::Read;
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
 use std::time::{Duration, Instant};
@@ -10,11 +11,11 @@ use crate::access::proof::Service;
 use crate::collective::{Failure, PeerHello, PeerMessage};
 use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
-use crate::frame::{self, Frame};
+use crate::frame::{self, Frame, HEAD_BYTES, Head};
 use crate::lines;
 use crate::tcp::entrance::Porch;
 use crate::tcp::{
-    Patient, Stream, Way, WholeFrame, addresses, check_access, other_user, unix_name,
+    Patient, Stream, Way, WholeFrame, addresses, check_access, is_timeout, other_user, unix_name,
 };
 
 /// A greeting is short.
@@ -31,6 +32,8 @@ const MENTION: Duration = Duration::from_secs(3);
 const VERSION: u32 = 3;
 /// Connections taken in a row.
 const ACCEPTS_MAX: usize = 64;
+/// So many may have connected and not said who they are; the oldest go first.
+const GUESTS_MAX: usize = 256;
 /// A longer list of end points is told as a number.
 const LIST_BYTES_MAX: usize = 600;
 
@@ -83,6 +86,65 @@ impl Listeners {
     }
 }
 
+/// Somebody who knows the secret and has not said who he is. Nobody waits for him.
+struct Guest {
+    stream: Stream,
+    since: Instant,
+    /// What has come of his greeting.
+    said: Vec<u8>,
+}
+
+/// What came of listening to a guest.
+enum Heard {
+    /// Not all of it yet.
+    Waiting(Guest),
+    Message(Stream, PeerMessage),
+    /// Nothing will: it is not a trainer.
+    Nothing,
+}
+
+impl Guest {
+    fn new(stream: Stream) -> Self {
+        Self { stream, since: Instant::now(), said: Vec::new() }
+    }
+
+    /// How many bytes of the greeting are missing.
+    fn n_missing(&self) -> Result<usize> {
+        let Some(head) = self.said.first_chunk::<HEAD_BYTES>() else {
+            return Ok(HEAD_BYTES - self.said.len());
+        };
+        let head = Head::decode(head, HELLO_BYTES_MAX)?;
+        Ok((HEAD_BYTES + head.n_meta).saturating_sub(self.said.len()))
+    }
+
+    /// Takes what has come, and no more than the greeting.
+    fn listen(mut self) -> Heard {
+        let mut block = [0; 1 << 10];
+        loop {
+            let Ok(n_missing) = self.n_missing() else { return Heard::Nothing };
+            if n_missing == 0 {
+                let message = frame::read(&mut &self.said[..], HELLO_BYTES_MAX);
+                return match message {
+                    Ok((_, message)) => Heard::Message(self.stream, message),
+                    Err(_) => Heard::Nothing,
+                };
+            }
+            let n_now = n_missing.min(block.len());
+            let read = match has_input(&self.stream) {
+                true => (&self.stream).read(&mut block[..n_now]),
+                false => Err(std::io::ErrorKind::WouldBlock.into()),
+            };
+            match read {
+                Ok(n @ 1..) => self.said.extend_from_slice(&block[..n]),
+                Err(error) if is_timeout(&error) && self.since.elapsed() < HELLO_TIME => {
+                    return Heard::Waiting(self);
+                }
+                Ok(_) | Err(_) => return Heard::Nothing,
+            }
+        }
+    }
+}
+
 /// Names trainers with their end points.
 pub(super) fn names(membership: &Membership, trainers: &[u32]) -> String {
     let name = |&rank: &u32| match membership.endpoints.get(rank as usize) {
@@ -126,6 +188,7 @@ struct Joining<'a> {
     settings: &'a MeshSettings,
     job: String,
     listeners: Listeners,
+    guests: Vec<Guest>,
     streams: Vec<Option<Stream>>,
     /// Who is connected to everybody.
     is_ready: Vec<bool>,
@@ -153,6 +216,7 @@ impl<'a> Joining<'a> {
             settings,
             job,
             listeners,
+            guests: Vec::new(),
             streams,
             is_ready,
             has_said_ready: false,
@@ -170,9 +234,7 @@ impl<'a> Joining<'a> {
     fn run(&mut self) -> Result<()> {
         let mut mentioned = Instant::now();
         loop {
-            while let Some(stream) = self.listeners.accepted() {
-                self.welcome(stream)?;
-            }
+            self.receive()?;
             for rank in self.missing() {
                 if rank < self.membership.me {
                     self.visit(rank)?;
@@ -208,13 +270,30 @@ impl<'a> Joining<'a> {
         }
     }
 
-    /// Somebody has connected: who is it?
-    fn welcome(&mut self, stream: Stream) -> Result<()> {
-        let said = match read(&stream) {
-            Ok(PeerMessage::Hello(said)) => said,
-            Ok(PeerMessage::Failed(failure)) => return Err(failure.into()),
-            // Not a trainer: somebody looks whether the port is open, say.
-            Ok(_) | Err(_) => return Ok(()),
+    /// Listens to all who have connected: one that says nothing keeps nobody waiting.
+    fn receive(&mut self) -> Result<()> {
+        while let Some(stream) = self.listeners.accepted() {
+            self.guests.push(Guest::new(stream));
+        }
+        let n_over = self.guests.len().saturating_sub(GUESTS_MAX);
+        for guest in self.guests.drain(n_over..).collect::<Vec<_>>() {
+            match guest.listen() {
+                Heard::Waiting(guest) => self.guests.push(guest),
+                Heard::Message(stream, message) => self.welcome(stream, message)?,
+                Heard::Nothing => {}
+            }
+        }
+        self.guests.drain(..n_over);
+        Ok(())
+    }
+
+    /// Somebody has spoken: who is it?
+    fn welcome(&mut self, stream: Stream, message: PeerMessage) -> Result<()> {
+        let said = match message {
+            PeerMessage::Hello(said) => said,
+            PeerMessage::Failed(failure) => return Err(failure.into()),
+            // Not a trainer.
+            _ => return Ok(()),
         };
         if said.job == self.job && said.rank == self.membership.me {
             let why = format!("two processes say that they are trainer {}", said.rank);

@@ -56,6 +56,8 @@ pub struct MeshSettings {
     pub log: Arc<dyn Fn(&Line) + Send + Sync>,
     /// What this trainer shows to others, and asks them to show.
     pub access: Access,
+    /// Bytes that it holds at most of what others send before it is as far.
+    pub early_bytes_max: u64,
 }
 
 /// The connections of a trainer to all other trainers.
@@ -136,6 +138,7 @@ impl Mesh {
         let endpoints = membership.endpoints.iter().map(Endpoint::to_string).collect();
         let memory = SharedMemory::default();
         let exchanges = Exchanges::new(membership.me, endpoints).with_memory(memory.clone());
+        let exchanges = exchanges.with_limit(settings.early_bytes_max);
         let (shared, threads) = peers::start(exchanges, streams, &settings, &memory)?;
         let (threads, waited) = (Mutex::new(threads), WAITING.of("other trainers"));
         Ok(Self { membership, settings, shared, threads, waited })

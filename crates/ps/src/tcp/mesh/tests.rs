@@ -13,6 +13,7 @@ fn settings(connect_ms: u64) -> MeshSettings {
         stops: Arc::new(|| false),
         log: Arc::new(|_| {}),
         access: Access::default(),
+        early_bytes_max: u64::MAX,
     }
 }
 
@@ -85,6 +86,40 @@ fn trainers_add_up_over_sockets() {
         let expected: f32 = (0..n).map(|me| (16.0 + 0.1) * (me as f32 + 0.7)).sum();
         assert!((sums[0][2].get_f64(16) - f64::from(expected)).abs() < 1e-3);
     }
+}
+
+/// One that knows the secret, connects and says nothing, or only a part of a greeting, keeps nobody waiting. The
+/// patience of the trainers is shorter than the time that he has.
+#[test]
+fn a_silent_guest_does_not_delay_the_others() {
+    use crate::access::proof::Service;
+    use crate::tcp::entrance::enter;
+    use std::io::Write;
+
+    let all = endpoints(3);
+    thread::scope(|scope| {
+        let join = |me: u32| {
+            let member = member(me, &all, "test");
+            scope.spawn(move || Mesh::join(member, settings(5_000)).map(|mesh| mesh.leave()))
+        };
+        let first = join(0);
+        let deadline = Instant::now() + Duration::from_secs(30);
+        let mut guests = Vec::new();
+        while guests.len() < 3 {
+            assert!(Instant::now() < deadline, "nobody listens at {}", all[0]);
+            let Ok(stream) = std::net::TcpStream::connect(("127.0.0.1", all[0].port)) else {
+                thread::park_timeout(Duration::from_millis(5));
+                continue;
+            };
+            // Proved to the first trainer before any other comes.
+            enter(&stream, &Access::default(), Service::Trainer).unwrap();
+            (&stream).write_all(&b"PWL1\0\0"[..2 * guests.len()]).unwrap();
+            guests.push(stream);
+        }
+        let others = [join(1), join(2)];
+        first.join().unwrap().unwrap();
+        others.into_iter().for_each(|other| other.join().unwrap().unwrap());
+    });
 }
 
 /// The memory of a result becomes that of the next value, and there the others can read it.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use program::trainers::{Expected, TrainerGroup};
-use ps::tcp::{MeshSettings, Stops};
+use ps::tcp::{MeshSettings, Stops, half_of_memory};
 use tensor::EvenIfPoisoned;
 
 use super::Joined;
@@ -48,7 +48,8 @@ impl Cluster {
         let ends = self.ends_soon();
         let stops: Stops = Arc::new(move || halt.load(Ordering::Relaxed) || stops() || ends());
         let (log, access) = (state.log.clone(), state.access.clone());
-        MeshSettings { patience: state.patience, stops, log, access }
+        let early_bytes_max = state.request_bytes_max.unwrap_or_else(half_of_memory);
+        MeshSettings { patience: state.patience, stops, log, access, early_bytes_max }
     }
 
     /// An error unless the trainers that were met are these.

@@ -3,7 +3,7 @@
 //! A base has everything at its cut. An increment has what changed since the cut that it follows. Rules
 //! without a disk.
 
-use super::header::{CutId, FileKind};
+use super::header::{CutId, FileKind, Header};
 
 /// A file of a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,13 +13,24 @@ pub(in crate::serve) struct Known {
     /// The cut before, of an increment.
     pub(in crate::serve) after: CutId,
     pub(in crate::serve) n_bytes: u64,
+    /// The job can go back to it; else it only has what a cut behind it follows.
+    pub(in crate::serve) is_cut: bool,
 }
 
 impl Known {
-    /// Its name in the folder.
+    /// The file with this header.
+    pub(in crate::serve) fn new(header: &Header, n_bytes: u64) -> Self {
+        let Header { kind, at, after, .. } = *header;
+        Self { kind, at, after, n_bytes, is_cut: header.is_cut() }
+    }
+
+    /// Its name in the folder. What is no cut may have the number of a file that others wrote there.
     pub(in crate::serve) fn name(&self) -> String {
         let word = if self.kind == FileKind::Base { "base" } else { "cut" };
-        format!("{word}.{}", self.at.cut)
+        match self.is_cut {
+            true => format!("{word}.{}", self.at.cut),
+            false => format!("{word}.{}.{:016x}", self.at.cut, self.at.id),
+        }
     }
 }
 
@@ -72,8 +83,8 @@ impl Chain {
 
     /// Cuts that can be brought back, ascending.
     pub(in crate::serve) fn cuts(&self) -> Vec<CutId> {
-        let mut cuts: Vec<CutId> =
-            self.bases().flat_map(|base| self.from(base)).map(|file| file.at).collect();
+        let files = self.bases().flat_map(|base| self.from(base)).filter(|file| file.is_cut);
+        let mut cuts: Vec<CutId> = files.map(|file| file.at).collect();
         cuts.sort_unstable_by_key(|at| (at.cut, at.id));
         cuts.dedup();
         cuts
@@ -148,11 +159,13 @@ mod tests {
     }
 
     fn base(cut: u64) -> Known {
-        Known { kind: FileKind::Base, at: at(cut), after: CutId::default(), n_bytes: 10 }
+        let (kind, after) = (FileKind::Base, CutId::default());
+        Known { kind, at: at(cut), after, n_bytes: 10, is_cut: true }
     }
 
     fn cut(after: u64, cut: u64) -> Known {
-        Known { kind: FileKind::Increment, at: at(cut), after: at(after), n_bytes: 1 }
+        let (kind, after) = (FileKind::Increment, at(after));
+        Known { kind, at: at(cut), after, n_bytes: 1, is_cut: true }
     }
 
     fn chain(files: impl IntoIterator<Item = Known>) -> Chain {
@@ -181,6 +194,17 @@ mod tests {
         assert_eq!(chain.gap(), None);
         assert_eq!(chain.weight(), Weight { base: 10, since: 2, n_since: 2 });
         assert_eq!(names(&chain.after(2)), ["cut.4", "cut.5"]);
+    }
+
+    #[test]
+    fn what_is_no_cut_is_followed_by_cuts_and_not_gone_back_to() {
+        let no_cut = |file: Known| Known { is_cut: false, ..file };
+        let mut chain = chain([no_cut(base(3)), no_cut(cut(3, 5))]);
+        assert_eq!((cuts(&chain), chain.gap()), (vec![], None));
+        chain.add(cut(5, 9));
+        assert_eq!((cuts(&chain), chain.gap()), (vec![9], None));
+        let way = names(&chain.ways_to(9)[0]);
+        assert_eq!(way, ["base.3.0000000000000067", "cut.5.0000000000000069", "cut.9"]);
     }
 
     #[test]

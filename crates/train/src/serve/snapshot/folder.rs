@@ -90,6 +90,29 @@ impl Folder {
                 false => self.chain.add(file),
             }
         }
+        match self.chain.cuts().is_empty() {
+            // A process died before a cut followed what it had taken over.
+            true => self.remove_no_cuts(),
+            false => Ok(()),
+        }
+    }
+
+    fn remove_no_cuts(&mut self) -> SnapshotResult<()> {
+        let files = self.chain.files().to_vec();
+        files.iter().filter(|file| !file.is_cut).try_for_each(|file| self.delete(file))
+    }
+
+    /// Takes what brings back the last state of another folder, which nobody writes to any more.
+    pub(in crate::serve) fn adopt(&mut self, other: &Folder) -> SnapshotResult<()> {
+        let failed = |source| BadSnapshot::writing(&self.path, source);
+        let Some(last) = other.last else { return Ok(()) };
+        let files = other.chain.ways_to(last.cut).into_iter().next().unwrap_or_default();
+        for file in &files {
+            let name = file.name();
+            fs::rename(other.path.join(&name), self.path.join(&name)).map_err(failed)?;
+        }
+        File::open(&self.path).and_then(|folder| folder.sync_all()).map_err(failed)?;
+        files.into_iter().for_each(|file| self.add(file, true));
         Ok(())
     }
 
@@ -134,6 +157,11 @@ impl Folder {
     /// Cuts that can be brought back, ascending.
     pub(in crate::serve) fn cuts(&self) -> Vec<u64> {
         self.chain.cuts().iter().map(|at| at.cut).collect()
+    }
+
+    /// Whether a cut was written. Nobody waits for what comes before the first.
+    pub(in crate::serve) fn has_cuts(&self) -> bool {
+        self.chain.files().iter().any(|file| file.is_cut)
     }
 
     /// Whether there are files that this server cannot go on from as they are: an error that names one,
@@ -184,7 +212,7 @@ impl Folder {
 
     /// Removes what nobody will ask for when all servers have kept a cut.
     pub(in crate::serve) fn clean(&mut self, complete: u64) -> SnapshotResult<()> {
-        if self.chain.files().first().is_some_and(|first| first.at.cut <= complete) {
+        if self.chain.cuts().first().is_some_and(|first| first.cut <= complete) {
             // There was a cut with these numbers of processes: nobody looks at others any more.
             self.remove_others()?;
         }
@@ -299,9 +327,10 @@ impl Folder {
     }
 }
 
-/// Whether a file was about to be removed when a term began.
+/// Whether a file was about to be removed when a term began. What is no cut is of no term.
 pub(super) fn is_left_over(file: &Header, term: Option<&Header>) -> bool {
-    term.is_some_and(|term| file.term < term.term && file.at.cut > term.at.cut)
+    let is_gone = |term: &Header| file.term < term.term && file.at.cut > term.at.cut;
+    file.is_cut() && term.is_some_and(is_gone)
 }
 
 fn term_name(owner: &Owner) -> String {
@@ -385,7 +414,7 @@ pub(super) fn known(path: &Path, header: &Header) -> SnapshotResult<Known> {
     let size = fs::metadata(path).map(|data| data.len());
     let n_bytes =
         size.map_err(|source| BadSnapshot::Unreadable { path: path.to_path_buf(), source })?;
-    Ok(Known { kind: header.kind, at: header.at, after: header.after, n_bytes })
+    Ok(Known::new(header, n_bytes))
 }
 
 /// What differs between the model of a file and ours.

@@ -45,6 +45,7 @@ pub(in crate::serve) struct Owner {
 pub(in crate::serve) struct Header {
     pub(in crate::serve) kind: FileKind,
     pub(in crate::serve) owner: Owner,
+    /// From 1 on; 0 if this is no cut of the job, but what a server took over before its time.
     pub(in crate::serve) term: u64,
     pub(in crate::serve) at: CutId,
     /// The cut before, of an increment.
@@ -52,6 +53,11 @@ pub(in crate::serve) struct Header {
 }
 
 impl Header {
+    /// Whether the job can go back to it.
+    pub(in crate::serve) fn is_cut(&self) -> bool {
+        self.term > 0
+    }
+
     pub(in crate::serve) fn to_bytes(&self) -> Vec<u8> {
         let Header { kind, owner, term, at, after } = self;
         let Owner { job, model, server, n_servers, n_trainers } = owner;

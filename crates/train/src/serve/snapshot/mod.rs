@@ -23,5 +23,5 @@ pub(in crate::serve) use layout::{Layout, VarLayout, digest};
 pub(in crate::serve) use names::{names_section, read_names, read_waiting, waiting_to_bytes};
 pub(in crate::serve) use rows::{Places, RowsChunk, RowsHead, read_places, read_rows};
 pub(in crate::serve) use rows_state::{Picks, RowsState};
-pub(in crate::serve) use source::{ReadAhead, ServerState, Source, TableState};
+pub(in crate::serve) use source::{ServerRead, ServerState, Source, finished_files};
 pub(in crate::serve) use value::{read_value, write_value};

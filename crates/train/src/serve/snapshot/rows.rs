@@ -29,6 +29,14 @@ impl Places {
         }
     }
 
+    /// One of them.
+    pub(super) fn at(&self, at: usize) -> usize {
+        match self {
+            Places::Run(run) => run.start + at,
+            Places::List(list) => list[at] as usize,
+        }
+    }
+
     /// One more than the last.
     fn end(&self) -> usize {
         match self {
@@ -176,10 +184,6 @@ pub(in crate::serve) fn read_picked(
     row_bytes: usize,
     slot: &dyn Fn(usize) -> Option<usize>,
 ) -> Result<(), BadSnapshot> {
-    let place = |at: usize| match places {
-        Places::Run(run) => run.start + at,
-        Places::List(list) => list[at] as usize,
-    };
     let n_rows = (BLOCK_BYTES / row_bytes.max(1)).max(1);
     let mut block = vec![0; n_rows.min(places.len()) * row_bytes];
     for first in (0..places.len()).step_by(n_rows) {
@@ -187,7 +191,7 @@ pub(in crate::serve) fn read_picked(
         let block = &mut block[..n * row_bytes];
         file.read(block)?;
         for (at, row) in (first..first + n).zip(block.chunks_exact(row_bytes.max(1))) {
-            let Some(slot) = slot(place(at)) else { continue };
+            let Some(slot) = slot(places.at(at)) else { continue };
             match picked.get_mut(slot * row_bytes..(slot + 1) * row_bytes) {
                 Some(to) => to.copy_from_slice(row),
                 None => return Err(file.damaged("rows beyond the end of a table")),

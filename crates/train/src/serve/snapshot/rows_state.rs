@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::file::FileReader;
 use super::layout::VarLayout;
-use super::rows::{RowsHead, read_picked, read_places, read_rows};
+use super::rows::{Places, RowsHead, read_picked, read_places, read_rows};
 use crate::error::SnapshotResult;
 
 /// Who goes on from snapshots of others says which rows are needed.
@@ -24,6 +24,8 @@ impl Picks for All {
 
 /// A place whose row is not picked.
 const LEFT_OUT: u32 = u32::MAX;
+/// A place whose row was picked and has been taken: its bytes are here again when it has changed.
+const TAKEN: u32 = u32::MAX - 1;
 /// Larger rows are none; they are tensors of a few thousand numbers at most.
 const ROW_BYTES_MAX: u64 = 1 << 28;
 
@@ -37,8 +39,9 @@ pub(in crate::serve) struct RowsState {
     pub(in crate::serve) values: Vec<Vec<u8>>,
     /// For each place, where its row is among those that are picked; none if all rows exist and all are here.
     slots: Vec<u32>,
-    n_picked: usize,
-    /// Rows that wait, and how often each was named.
+    /// The places of those that are picked, in the order of `values`.
+    picked: Vec<u32>,
+    /// Rows that wait, and how often each was named; what changed, if the others were taken.
     pub(in crate::serve) waiting: HashMap<u64, u32>,
 }
 
@@ -47,15 +50,31 @@ impl RowsState {
         self.head.n_rows.saturating_add(self.head.absent.is_some().into()) as usize
     }
 
-    /// Where the row of a place is in `values`, if it was picked.
+    /// Where the row of a place is in `values`, if it was picked and not taken.
     pub(in crate::serve) fn slot(&self, place: usize) -> Option<usize> {
-        self.slots.get(place).filter(|&&slot| slot != LEFT_OUT).map(|&slot| slot as usize)
+        slot_in(&self.slots, place)
     }
 
-    /// Where the index's row is in the table: one place stands for rows that do not exist.
-    pub(in crate::serve) fn place(&self, row: usize) -> usize {
-        let absent = self.head.absent.map_or(usize::MAX, |absent| absent as usize);
-        row + usize::from(row >= absent)
+    /// The numbers of the rows in `values`, in their order; none for the one that stands for those that do not exist.
+    pub(in crate::serve) fn picked(&self) -> impl Iterator<Item = Option<u64>> {
+        let number = |row: usize| self.numbers.get(row).copied().unwrap_or(u64::MAX);
+        self.picked.iter().map(move |&place| self.row_at(place as usize).map(number))
+    }
+
+    /// Whether all rows that have a number have come.
+    pub(in crate::serve) fn is_complete(&self) -> bool {
+        self.is_whole() || self.slots.len() >= self.n_places()
+    }
+
+    /// Somebody has taken what was picked. It is read again if it changes.
+    pub(in crate::serve) fn forget(&mut self) {
+        if !self.is_whole() {
+            std::mem::take(&mut self.picked)
+                .into_iter()
+                .for_each(|place| self.slots[place as usize] = TAKEN);
+            self.values.iter_mut().for_each(|values| *values = Vec::new());
+            self.waiting = HashMap::new();
+        }
     }
 
     /// The row of the index that is at a place; none if the place stands for those that do not exist.
@@ -68,7 +87,7 @@ impl RowsState {
     /// bytes.
     pub(super) fn resize(&mut self, head: RowsHead, n_left: u64) -> Result<(), &'static str> {
         let n_places = head.n_rows.saturating_add(head.absent.is_some().into());
-        if u32::try_from(n_places).is_err() {
+        if n_places >= u64::from(TAKEN) {
             return Err("a table has too many rows");
         }
         let n_new = head.n_rows.saturating_sub(self.head.n_rows);
@@ -115,6 +134,7 @@ impl RowsState {
         let places = read_places(file, row_bytes, self.n_places())?;
         if !self.is_whole() {
             self.pick(layout, picks);
+            self.bring_back(&places);
         }
         let is_whole = self.is_whole();
         for (values, (_, row_bytes)) in self.values.iter_mut().zip(&self.head.vars) {
@@ -122,11 +142,8 @@ impl RowsState {
             match is_whole {
                 true => read_rows(file, &places, values, row_bytes)?,
                 false => {
-                    let slot = |place: usize| {
-                        let slot = self.slots.get(place).filter(|&&slot| slot != LEFT_OUT);
-                        slot.map(|&slot| slot as usize)
-                    };
-                    read_picked(file, &places, values, row_bytes, &slot)?;
+                    let slots = &self.slots;
+                    read_picked(file, &places, values, row_bytes, &|place| slot_in(slots, place))?;
                 }
             }
         }
@@ -149,13 +166,36 @@ impl RowsState {
                 (Some(Some(number)), Some(weights)) => picks.has(weights, number),
                 _ => true,
             };
-            self.slots.push(if is_picked { self.n_picked as u32 } else { LEFT_OUT });
-            self.n_picked += usize::from(is_picked);
+            self.slots.push(if is_picked { self.picked.len() as u32 } else { LEFT_OUT });
+            self.picked.extend(is_picked.then_some(place as u32));
         }
-        for (values, (_, row_bytes)) in self.values.iter_mut().zip(&self.head.vars) {
-            values.resize(self.n_picked * *row_bytes as usize, 0);
+        self.make_room();
+    }
+
+    /// Makes room for rows that were taken and come again.
+    fn bring_back(&mut self, places: &Places) {
+        let n_before = self.picked.len();
+        for at in 0..places.len() {
+            let place = places.at(at);
+            if self.slots.get(place) == Some(&TAKEN) {
+                self.slots[place] = self.picked.len() as u32;
+                self.picked.push(place as u32);
+            }
+        }
+        if self.picked.len() > n_before {
+            self.make_room();
         }
     }
+
+    fn make_room(&mut self) {
+        for (values, (_, row_bytes)) in self.values.iter_mut().zip(&self.head.vars) {
+            values.resize(self.picked.len() * *row_bytes as usize, 0);
+        }
+    }
+}
+
+fn slot_in(slots: &[u32], place: usize) -> Option<usize> {
+    slots.get(place).filter(|&&slot| slot < TAKEN).map(|&slot| slot as usize)
 }
 
 #[cfg(test)]
@@ -208,5 +248,28 @@ mod tests {
         assert_eq!(rows.values[0].len(), 4 * 12);
         let moved = RowsHead { absent: Some(0), ..head(5, 12) };
         assert!(rows.resize(moved, 200).is_err());
+    }
+
+    #[test]
+    fn what_was_taken_takes_memory_again_when_it_changes() {
+        let (mut rows, layout) = (RowsState::default(), [VarLayout::whole("t", &[9, 3])]);
+        rows.resize(head(3, 12), 200).unwrap();
+        rows.numbers.copy_from_slice(&[4, 5, 6]);
+        rows.pick(&layout, &Even);
+        let picked = |rows: &RowsState| rows.picked().collect::<Vec<_>>();
+        assert_eq!(picked(&rows), [Some(4), None, Some(6)]);
+        rows.forget();
+        assert_eq!((picked(&rows), rows.values[0].len()), (vec![], 0));
+        rows.resize(head(4, 12), 200).unwrap();
+        rows.numbers[3] = 8;
+        rows.pick(&layout, &Even);
+        // Rows 5 and 6; the one that is new was picked already.
+        rows.bring_back(&Places::Run(2..5));
+        assert_eq!(picked(&rows), [Some(8), Some(6)]);
+        assert_eq!(rows.values[0].len(), 2 * 12);
+        assert_eq!(
+            [0, 1, 2, 3, 4].map(|place| rows.slot(place)),
+            [None, None, None, Some(1), Some(0)]
+        );
     }
 }

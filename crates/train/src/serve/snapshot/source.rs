@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use tensor::Value;
 
 use super::chain::{Chain, Known};
-use super::file::{FileReader, Kind};
+use super::file::{FileReader, Kind, UNFINISHED};
 use super::folder::{header_of, is_left_over, journal_of, known, names_in, open};
 use super::header::{FileKind, Header, Owner};
 use super::journal::Journal;
@@ -55,7 +55,6 @@ pub(in crate::serve) struct ServerState {
     pub(in crate::serve) values: BTreeMap<String, Value>,
     pub(in crate::serve) tables: Vec<TableState>,
     pub(in crate::serve) state: Vec<u8>,
-    pub(in crate::serve) journal: Vec<u8>,
 }
 
 /// What a table held.
@@ -132,77 +131,82 @@ impl Source {
     }
 
     /// What a server held at the cut, of tables the rows that are picked. If one way to it is damaged, another may
-    /// not be. What was read ahead is not read again.
+    /// not be.
     pub(in crate::serve) fn read(
         &self,
         server: usize,
         picks: &dyn Picks,
-        ahead: &mut ReadAhead,
-    ) -> SnapshotResult<ServerState> {
+    ) -> SnapshotResult<ServerRead> {
         let SourceServer { path, chain } = &self.servers[server];
-        let mut ways = chain.ways_to(self.cut);
         let mut failed = None;
-        if let Some(PartlyRead { files, mut state, .. }) = ahead.take(path)
-            && let Some(at) = ways.iter().position(|way| way.starts_with(&files))
-        {
-            match read_on(&mut state, path, &ways[at][files.len()..], picks) {
-                Ok(()) => return self.with_journal(server, state),
-                Err(error) => failed = Some(error),
-            }
-        }
-        for way in ways.drain(..) {
+        for files in chain.ways_to(self.cut) {
             let mut state = ServerState::default();
-            match read_on(&mut state, path, &way, picks) {
-                Ok(()) => return self.with_journal(server, state),
+            match read_files(&mut state, path, &files, picks) {
+                Ok(()) => return Ok(ServerRead { path: path.clone(), files, state }),
                 Err(error) => failed = Some(error),
             }
         }
         Err(failed.unwrap_or(BadSnapshot::None))
     }
 
-    fn with_journal(&self, server: usize, state: ServerState) -> SnapshotResult<ServerState> {
-        let SourceServer { path, chain } = &self.servers[server];
-        let journal = journal(path, chain, &self.owner, self.cut)?;
-        Ok(ServerState { journal, ..state })
+    /// Whether all that was read of a server is on a way to the cut; the answer is that way.
+    fn way_of(&self, server: usize, read: &ServerRead) -> Option<Vec<Known>> {
+        let SourceServer { path, chain } = self.servers.get(server)?;
+        let mut ways = chain.ways_to(self.cut).into_iter().filter(|_| *path == read.path);
+        ways.find(|way| way.starts_with(&read.files))
     }
 
-    /// Reads what there is while those that wrote it go on: they may remove files meanwhile, and what cannot be read
-    /// now is read later.
-    pub(in crate::serve) fn read_ahead(&self, picks: &dyn Picks) -> ReadAhead {
-        let mut ahead = ReadAhead::default();
-        for SourceServer { path, chain } in &self.servers {
-            let Some(files) = chain.ways_to(self.cut).into_iter().next() else { continue };
-            let mut state = ServerState::default();
-            if read_on(&mut state, path, &files, picks).is_ok() {
-                ahead.0.push(PartlyRead { path: path.clone(), files, state });
-            }
-        }
-        ahead
+    /// Whether what was read before is the beginning of this, on all servers.
+    pub(in crate::serve) fn follows(&self, read: &[ServerRead]) -> bool {
+        let mut all = read.iter().enumerate();
+        read.len() == self.servers.len()
+            && all.all(|(server, read)| self.way_of(server, read).is_some())
+    }
+
+    /// Reads what came after what was read before. If that fails, what was read is of no use any more.
+    pub(in crate::serve) fn read_on(
+        &self,
+        server: usize,
+        picks: &dyn Picks,
+        read: &mut ServerRead,
+    ) -> SnapshotResult<()> {
+        let way = self.way_of(server, read).ok_or(BadSnapshot::None)?;
+        read_files(&mut read.state, &read.path, &way[read.files.len()..], picks)?;
+        read.files = way;
+        Ok(())
+    }
+
+    /// What is in the journals of a server up to the cut.
+    pub(in crate::serve) fn journal(&self, server: usize) -> SnapshotResult<Vec<u8>> {
+        let SourceServer { path, chain } = &self.servers[server];
+        journal(path, chain, &self.owner, self.cut)
     }
 }
 
-/// What was read of snapshots before their last cut was made.
-#[derive(Debug, Default)]
-pub(in crate::serve) struct ReadAhead(Vec<PartlyRead>);
-
-/// What was read of one server's snapshots.
+/// What was read of one server's snapshots. More may follow.
 #[derive(Debug)]
-struct PartlyRead {
+pub(in crate::serve) struct ServerRead {
     path: PathBuf,
     files: Vec<Known>,
-    state: ServerState,
+    pub(in crate::serve) state: ServerState,
 }
 
-impl ReadAhead {
-    fn take(&mut self, path: &Path) -> Option<PartlyRead> {
-        let at = self.0.iter().position(|part| part.path == path)?;
-        Some(self.0.swap_remove(at))
-    }
-
+impl ServerRead {
     /// Bytes of the files that need not be read again.
     pub(in crate::serve) fn n_bytes(&self) -> u64 {
-        self.0.iter().flat_map(|part| &part.files).map(|file| file.n_bytes).sum()
+        self.files.iter().map(|file| file.n_bytes).sum()
     }
+}
+
+/// The names of all files that servers have finished in a folder, sorted.
+pub(in crate::serve) fn finished_files(folder: &Path) -> SnapshotResult<Vec<String>> {
+    let mut all = Vec::new();
+    for server in names_in(folder)?.iter().filter(|name| name.starts_with("server.")) {
+        let names = names_in(&folder.join(server))?.into_iter();
+        let finished = names.filter(|name| !name.ends_with(UNFINISHED));
+        all.extend(finished.map(|name| format!("{server}/{name}")));
+    }
+    Ok(all)
 }
 
 fn headers(folder: &Path) -> SnapshotResult<Vec<(String, Header)>> {
@@ -228,7 +232,7 @@ fn journal(folder: &Path, chain: &Chain, owner: &Owner, cut: u64) -> SnapshotRes
     Ok(all)
 }
 
-fn read_on(
+fn read_files(
     state: &mut ServerState,
     folder: &Path,
     files: &[Known],
@@ -238,6 +242,11 @@ fn read_on(
 }
 
 impl ServerState {
+    /// Somebody has taken the rows that were picked.
+    pub(in crate::serve) fn forget_rows(&mut self) {
+        self.tables.iter_mut().filter_map(|table| table.rows.as_mut()).for_each(RowsState::forget);
+    }
+
     /// Takes what a file adds.
     pub(super) fn take(&mut self, file: &mut FileReader, picks: &dyn Picks) -> SnapshotResult<()> {
         while let Some(section) = file.next_section()? {
@@ -383,9 +392,12 @@ mod tests {
         std::fs::create_dir_all(&own).unwrap();
         write(&own, 1, None, 0..5);
         write(&own, 2, Some(1), 5..7);
-        let ahead = || find(home.path()).read_ahead(&Even);
-        let (mut first, mut second) = (ahead(), ahead());
+        let ahead = || find(home.path()).read(0, &Even).unwrap();
+        let (mut first, second) = (ahead(), ahead());
         assert!(first.n_bytes() > 0);
+        // Place 0, rows 100, 102 and 104, and row 106.
+        assert_eq!(picked(&first.state), [1, 1, 1, 1, 2]);
+        first.state.forget_rows();
         write(&own, 3, Some(2), 7..9);
         // Who reads the base again finds that it is damaged.
         let base = own.join("base.1");
@@ -394,15 +406,18 @@ mod tests {
         bytes[middle] ^= 1;
         std::fs::write(&base, &bytes).unwrap();
         let source = find(home.path());
-        let state = source.read(0, &Even, &mut first).unwrap();
-        // Place 0, rows 100, 102 and 104, row 106, and row 108.
-        assert_eq!(picked(&state), [1, 1, 1, 1, 2, 3]);
-        assert_eq!(state.state, b"state");
-        assert!(source.read(0, &Even, &mut ReadAhead::default()).is_err());
+        assert!(source.read(0, &Even).is_err());
+        let mut read = [first];
+        assert!(source.follows(&read));
+        source.read_on(0, &Even, &mut read[0]).unwrap();
+        // Row 108; somebody has the others.
+        assert_eq!(picked(&read[0].state), [3]);
+        assert_eq!(read[0].state.state, b"state");
         // Another base takes the place of what was read.
         std::fs::remove_file(base).unwrap();
         write(&own, 4, None, 0..3);
-        let state = find(home.path()).read(0, &Even, &mut second).unwrap();
-        assert_eq!(picked(&state), [4, 4, 4]);
+        let source = find(home.path());
+        assert!(!source.follows(&[second]) && !source.follows(&[]));
+        assert_eq!(picked(&source.read(0, &Even).unwrap().state), [4, 4, 4]);
     }
 }

@@ -1,5 +1,7 @@
 //! A cut of a table while it is written: what the cut has itself, and how far the rest of it is.
 
+use std::borrow::Cow;
+
 use ps::table::{EntryFilter, NamesCursor, RowNames};
 use tensor::{DType, Shape, Tensor, Value};
 
@@ -77,7 +79,7 @@ pub(in crate::serve) struct ImportedValue<'a> {
     /// The element type, if it is known.
     pub(in crate::serve) dtype: DType,
     /// Its numbers; none if it had never been written.
-    pub(in crate::serve) bytes: Option<Vec<u8>>,
+    pub(in crate::serve) bytes: Option<Cow<'a, [u8]>>,
 }
 
 /// Rows of a table as another server had them.
@@ -85,6 +87,8 @@ pub(in crate::serve) struct ImportedValue<'a> {
 pub(in crate::serve) struct RowsImport<'a> {
     /// What the other one knew of the table; nothing if others have told it before.
     pub(in crate::serve) head: Option<&'a RowsHead>,
+    /// The table has other rows of that server already: these are new or have changed.
+    pub(in crate::serve) is_update: bool,
     /// Where the row is among `values` that stands for those that do not exist.
     pub(in crate::serve) absent: Option<usize>,
     /// Where rows are among `values`, and their numbers here.
@@ -197,6 +201,7 @@ impl Updater {
     pub(super) fn import(&mut self, value: &ImportedValue<'_>) -> Result<(), &'static str> {
         let ImportedValue { name, dims, dtype, bytes } = value;
         self.cache.clear();
+        self.note_change(name);
         let Some(bytes) = bytes else {
             self.scope.set(name, Value::Empty);
             return Ok(());

@@ -117,6 +117,9 @@ pub(super) trait Table: Send {
         Err("a table is kept in another way")
     }
 
+    /// All trainers have seen all rows, as far as is known.
+    fn forget_unseen(&mut self) {}
+
     /// Notes rows that a trainer has not seen, from other snapshots.
     fn import_unseen(&mut self, _trainer: TrainerId, _name: &str, _rows: &[i64]) {}
 

@@ -8,9 +8,9 @@ use ps::server::Size;
 use ps::{Refusal, TrainerId};
 use tensor::{Rows, Tensor, Value};
 
-use super::cut::{CutChunk, CutStep, RowsCut, TableCut};
+use super::cut::{CutChunk, CutStep, ImportedValue, RowsCut, TableCut};
 use super::saving::{Files, Snapshot};
-use super::tracking::{Extent, RowVars, Tracking};
+use super::tracking::{Extent, RowVars, Tracking, row_bytes};
 use super::{Accepts, Answer, AskedVar, Table, Updater};
 use crate::error::{BadSnapshot, Result};
 use crate::io::rows::Naming;
@@ -39,6 +39,26 @@ struct ByRows {
 impl ByRows {
     fn vars<'a>(names: &'a [String], scope: &'a Scope) -> RowVars<'a> {
         RowVars { scope, names: names.iter().map(String::as_str).collect() }
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.names.iter().any(|own| own == name)
+    }
+
+    /// A variable is about to get these numbers: its rows that have others change.
+    fn touch_changed(&mut self, scope: &Scope, name: &str, bytes: &[u8]) {
+        let changed = scope.read(name, |value| {
+            let own = value.tensor().filter(|own| own.bytes().len() == bytes.len())?;
+            let row_bytes = row_bytes(own).max(1);
+            let pairs = own.bytes().chunks(row_bytes).zip(bytes.chunks(row_bytes));
+            let changed = pairs.zip(0..).filter(|((own, new), _)| own != new);
+            Some(changed.map(|(_, place)| place).collect::<Vec<i64>>())
+        });
+        let vars = Self::vars(&self.names, scope);
+        match changed.flatten() {
+            Some(places) => self.tracking.touch(&vars, &places),
+            None => self.tracking.touch_all(&vars),
+        }
     }
 
     /// Rows that a gradient lists are about to change; all if it lists none.
@@ -269,6 +289,18 @@ impl Table for WholeTable {
 
     fn end_load(&mut self) -> std::result::Result<(), &'static str> {
         Ok(())
+    }
+
+    fn import_value(&mut self, value: &ImportedValue<'_>) -> std::result::Result<(), &'static str> {
+        let by_rows = self.by_rows.as_mut().filter(|by_rows| by_rows.has(value.name));
+        if let Some((by_rows, bytes)) = by_rows.zip(value.bytes.as_deref()) {
+            by_rows.touch_changed(&self.updater.scope, value.name, bytes);
+        }
+        self.updater.import(value)
+    }
+
+    fn forget_unseen(&mut self) {
+        self.changed = Changes::new(self.policy.n_trainers);
     }
 
     fn import_unseen(&mut self, trainer: TrainerId, name: &str, rows: &[i64]) {

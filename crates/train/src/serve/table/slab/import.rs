@@ -3,9 +3,15 @@
 use ps::table::RowIndex;
 use tensor::{RowInit, Value};
 
-use super::{GROW_ROWS, Slab};
+use super::{GROW_ROWS, Slab, row_vars};
 use crate::scope::Scope;
 use crate::serve::table::cut::RowsImport;
+
+/// Where a row is among those that come, and in the table.
+struct RowPlace {
+    there: usize,
+    here: usize,
+}
 
 impl Slab {
     /// Takes rows of another server's part of the table; the error is what is wrong with them.
@@ -17,44 +23,76 @@ impl Slab {
         if import.values.len() != self.vars.len() || import.inits.len() != self.vars.len() {
             return Err("a table has other variables");
         }
-        let row_bytes = self.row_bytes();
-        let row = |values: &'_ [u8], place: usize| {
-            let start = place.saturating_mul(row_bytes);
-            let row = values.get(start..start.saturating_add(row_bytes));
-            row.map(<[u8]>::to_vec).ok_or("a row is missing")
-        };
-        let mut places = Vec::with_capacity(import.rows.len() + 1);
-        if let Some(head) = import.head {
-            self.begin_import(import)?;
-            self.has_stepped = head.has_stepped;
-            // What became of rows that do not exist.
-            let absent = import.absent.ok_or("no row stands for those that do not exist")?;
-            places.push((absent, self.absent));
-        }
-        for &(there, number) in &import.rows {
-            match self.index.find_or_make(number) {
-                Some((place, true)) => places.push((there, self.at(place))),
-                _ => return Err("a row is there twice, or there is no such row"),
-            }
-        }
-        let n_rows = (self.n_rows() + 1).next_multiple_of(GROW_ROWS);
+        let places = self.places(scope, import)?;
+        let (row_bytes, n_rows) =
+            (self.row_bytes(), (self.n_rows() + 1).next_multiple_of(GROW_ROWS));
         for (var, values) in self.vars.iter().zip(&import.values) {
             scope.write(&var.name, |value| {
                 value.unshare();
                 let Value::Tensor(tensor) = value else { return Err("a table has no rows") };
                 tensor.grow_rows(n_rows);
-                for &(there, here) in &places {
-                    let to = &mut tensor.bytes_mut()[here * row_bytes..(here + 1) * row_bytes];
-                    to.copy_from_slice(&row(values, there)?);
+                let to = tensor.bytes_mut();
+                for &RowPlace { there, here } in &places {
+                    let start = there.saturating_mul(row_bytes);
+                    let row = values.get(start..start.saturating_add(row_bytes));
+                    let row = row.ok_or("a row is missing")?;
+                    to[here * row_bytes..(here + 1) * row_bytes].copy_from_slice(row);
                 }
                 Ok(())
             })?;
         }
         if let Some(filter) = &mut self.filter {
-            import.waiting.iter().for_each(|&(row, count)| filter.wait(row, count));
+            for &(row, count) in &import.waiting {
+                match import.is_update {
+                    true => filter.renew(row, count),
+                    false => filter.wait(row, count),
+                }
+            }
             filter.set_dropped(filter.n_dropped() + import.n_dropped);
         }
         Ok(())
+    }
+
+    /// Where rows are there and here. Those that are new here are made. What an update changes is noted: it belongs to
+    /// the next cut.
+    fn places(
+        &mut self,
+        scope: &Scope,
+        import: &RowsImport<'_>,
+    ) -> Result<Vec<RowPlace>, &'static str> {
+        let mut places = Vec::with_capacity(import.rows.len() + 1);
+        if let Some(head) = import.head {
+            match import.is_update {
+                true => self.filter.iter_mut().for_each(|filter| filter.set_dropped(0)),
+                false => self.begin_import(import)?,
+            }
+            self.has_stepped = head.has_stepped;
+            // What became of rows that do not exist.
+            match import.absent {
+                Some(there) => places.push(RowPlace { there, here: self.absent }),
+                None if import.is_update => {}
+                None => return Err("no row stands for those that do not exist"),
+            }
+        }
+        let mut made = Vec::new();
+        for &(there, number) in &import.rows {
+            let found = self.index.find_or_make(number);
+            let found = found.filter(|&(_, is_new)| is_new || import.is_update);
+            let (place, is_new) = found.ok_or("a row is there twice, or there is no such row")?;
+            let here = self.at(place);
+            places.push(RowPlace { there, here });
+            if is_new && import.is_update {
+                made.push((here, number));
+            }
+        }
+        if import.is_update {
+            let changed: Vec<i64> = places.iter().map(|place| place.here as i64).collect();
+            if let Some(tracking) = &mut self.tracking {
+                tracking.touch(&row_vars(scope, &self.vars), &changed);
+            }
+            self.note_made(scope, &made);
+        }
+        Ok(places)
     }
 
     /// No row exists, and new ones start as they did there.
