@@ -166,8 +166,11 @@ fn read_text(file: &str, source: impl Read) -> Result<DataFrame> {
         let at = lines.n_lines + 1;
         if at.is_multiple_of(TOLD_EVERY) {
             phase.set(at);
-            let n_read = read_bytes().saturating_sub(read_before);
-            phase.set_share(n_read as f64 / n_bytes.max(1) as f64);
+            // A file elsewhere has no size here.
+            if n_bytes > 0 {
+                let n_read = read_bytes().saturating_sub(read_before);
+                phase.set_share(n_read as f64 / n_bytes as f64);
+            }
         }
         let bad = |text: &[u8], refusal| {
             let (file, command) = (file.to_string(), String::new());
