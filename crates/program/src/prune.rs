@@ -78,6 +78,12 @@ impl Program {
         reads
     }
 
+    /// The first block and all that its ops run. What is not among them never runs: an op that was
+    /// taken out leaves its block behind.
+    pub fn blocks_that_run(&self) -> BTreeSet<BlockId> {
+        self.blocks_within(vec![0])
+    }
+
     /// These blocks and all that their ops run, each once.
     fn blocks_within(&self, mut open: Vec<BlockId>) -> BTreeSet<BlockId> {
         let mut found = BTreeSet::new();
@@ -91,7 +97,7 @@ impl Program {
 
     /// The program without the blocks that no op runs; the others get new numbers.
     fn without_unused_blocks(self) -> Program {
-        let mut kept = self.blocks_within(vec![0]);
+        let mut kept = self.blocks_that_run();
         // A variable may be looked up in the blocks around a kept one, so those stay too.
         for block in kept.clone() {
             let mut parent = self.block(block).parent;

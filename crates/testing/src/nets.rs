@@ -80,6 +80,13 @@ fn table(net: &Json) -> ParamAttr {
 }
 
 fn rate(b: &mut Builder<'_>, case: &Json) -> Result<LearningRate> {
+    let steps = &case["piecewise"];
+    if !steps.is_null() {
+        let list = |name: &str| -> Vec<f64> {
+            steps[name].as_array().into_iter().flatten().flat_map(Json::as_f64).collect()
+        };
+        return Ok(layers::piecewise_decay(b, &list("boundaries"), &list("values"))?.into());
+    }
     let decay = &case["decay"];
     if !decay.is_null() {
         // `gen_ps.py` has short names for it.

@@ -3,14 +3,16 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use program::layers::{self, Data, Reduce, SparseEmbedding};
 use program::optimizer::{Adagrad, Optimizer, Sgd};
-use program::{Initializer, Net, ParamAttr, Var, backward::Limits};
+use program::{Distributed, Initializer, Meta, Net, ParamAttr, Var, VarDesc, backward::Limits};
 use tensor::{DType, Rows, Tensor};
 use testing::job::{self, Plan};
 use testing::nets;
 use train::io::{self, Fitted};
+use train::transpile::{self, Config, Job, RoundRobin, Threads};
 use train::{Error, Executor, Feed, Scope};
 
 /// A table, a layer and Adam's state of both, in two sizes.
@@ -147,10 +149,64 @@ fn what_does_not_fit_at_all_is_left_out_or_refused() {
 }
 
 #[test]
+fn a_folder_of_which_nothing_fits_is_refused() {
+    let (net, old) = trained(small().0, 0);
+    let persistables = || net.main.list_vars().filter(|var| io::is_persistable(var));
+    let dir = tempfile::tempdir().unwrap();
+    let error = io::fit_vars(&old, &dir.path().join("none"), persistables(), None).unwrap_err();
+    assert!(matches!(error, Error::NoDirectory { .. }), "{error}");
+    let model = dir.path().join("foreign");
+    let theirs = VarDesc::new("table", Meta::dense(DType::F32, &[2]));
+    let values = Scope::new();
+    values.set("table", Tensor::full([2], 1.0f32));
+    io::save_vars(&values, &model, [&theirs], None).unwrap();
+    let error = io::fit_vars(&old, &model, persistables(), None).unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("saved there: table") && text.contains("SparseFeatFactors"), "{text}");
+}
+
+/// The only server of a net, with its start values.
+fn server(mut net: Net) -> (Arc<Distributed>, Scope) {
+    let endpoint = "127.0.0.1:6174";
+    let (names, config) = (Job::new(0, endpoint, 1), Config::default());
+    let (main, startup) = (&mut net.main, &mut net.startup);
+    let split =
+        transpile::transpile(main, startup, &config, &names, &mut RoundRobin::default()).unwrap();
+    let main = split.server_main(endpoint, Threads::default()).unwrap();
+    let startup = split.server_startup(endpoint, None).unwrap();
+    let scope = Scope::new();
+    Executor::new().run(&startup, &scope, &mut Feed::new(), &[]).unwrap();
+    (main.distributed.unwrap(), scope)
+}
+
+/// Also if the model holds more than the server needs.
+#[test]
+fn servers_refuse_a_model_of_other_sizes() {
+    let (net, scope) = trained(build(103, 4, &[7]).0, 1);
+    let dir = tempfile::tempdir().unwrap();
+    io::save_persistables(&scope, dir.path(), &net.main, None).unwrap();
+    for (rows, hidden) in [(100, 7), (103, 5), (103, 9), (106, 7)] {
+        let (job, scope) = server(build(rows, 4, &[hidden]).0);
+        let error = io::load_slices(&job, &scope, dir.path()).unwrap_err();
+        assert!(matches!(error, Error::LoadedShape { .. }), "{rows} {hidden}: {error}");
+    }
+    let (job, scope) = server(build(103, 4, &[7]).0);
+    io::load_slices(&job, &scope, dir.path()).unwrap();
+    let error = io::fit_slices(&job, &scope, &dir.path().join("none")).unwrap_err();
+    assert!(matches!(error, Error::NoDirectory { .. }), "{error}");
+    let empty = tempfile::tempdir().unwrap();
+    let error = io::fit_slices(&job, &scope, empty.path()).unwrap_err();
+    assert!(matches!(error, Error::NothingFits { .. }), "{error}");
+}
+
+#[test]
 fn servers_take_what_fits() {
     let first = job::run(&Plan::sync(2, 1), small, feed, 3);
     let model = first.folder.path();
-    for n_servers in [1, 3] {
+    // A layer that is only wider has as many rows as before.
+    let wider = || build(100, 4, &[7]);
+    for (n_servers, large) in [(1, large as fn() -> (Net, Var)), (3, large), (1, wider), (2, wider)]
+    {
         let plan = Plan { model: Some(model.into()), fits: true, ..Plan::sync(n_servers, 1) };
         let grown = job::run(&plan, large, feed, 0);
         let (net, scope) = trained(large().0, 0);

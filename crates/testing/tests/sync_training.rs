@@ -206,6 +206,14 @@ fn sparse_training_is_the_average_of_gradients() {
     OPTIMIZERS.iter().for_each(|optimizer| is_the_average(&sparse(optimizer), sparse_feed));
 }
 
+/// Its ops run other blocks, which stay in the trainer's program without anything that runs them.
+#[test]
+fn a_rate_that_falls_in_steps_is_the_servers() {
+    let mut case = dense("momentum");
+    case["piecewise"] = serde_json::json!({"boundaries": [2, 3], "values": [0.05, 0.02, 0.01]});
+    is_the_average(&case, dense_feed);
+}
+
 /// Trains on parts of one batch and on the whole of it.
 #[track_caller]
 fn parts_make_a_whole(case: &Json, batch: fn(usize, std::ops::Range<usize>) -> Feed) {

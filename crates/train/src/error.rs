@@ -2,6 +2,7 @@
 
 mod snapshot;
 
+use std::borrow::Cow;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -277,6 +278,9 @@ pub enum Error {
     #[error("Optimizer file [{}] not exits", path.display())]
     NoOptimizerFile { path: PathBuf },
 
+    #[error("{}: nothing of this program was saved there. It has {wanted}; saved there: {saved}. Is it another model's?", path.display())]
+    NothingFits { path: PathBuf, wanted: String, saved: String },
+
     #[error("Variable [ {var} ] Not found, Please make sure run startup program")]
     NotInScope { var: String },
 
@@ -402,7 +406,7 @@ pub enum Error {
     RowRule { attr: &'static str, words: String },
 
     #[error("{}: {problem}", path.display())]
-    RowsFile { path: PathBuf, problem: &'static str },
+    RowsFile { path: PathBuf, problem: Cow<'static, str> },
 
     #[error(
         "table `{table}` has the entry rule `{rule}`; rules are count_filter_entry:<n> and \
@@ -549,8 +553,31 @@ impl Error {
         Error::FetchUnknown { var: name.to_string(), near }
     }
 
+    /// That nothing in `path` is the program's.
+    pub(crate) fn nothing_fits<'a>(
+        path: &Path,
+        wanted: impl Iterator<Item = &'a str>,
+        saved: &[String],
+    ) -> Self {
+        let wanted = some_of(wanted.collect());
+        let saved = some_of(saved.iter().map(String::as_str).collect());
+        Error::NothingFits { path: path.to_path_buf(), wanted, saved }
+    }
+
     pub(crate) fn in_file(path: &Path, source: program::Error) -> Self {
         Error::InFile { path: path.to_path_buf(), source: Box::new(source) }
+    }
+}
+
+/// The first names of a list in order, and how many there are.
+fn some_of(mut names: Vec<&str>) -> String {
+    const SHOWN: usize = 4;
+    names.sort_unstable();
+    names.dedup();
+    match names.len() {
+        0 => "nothing that is known".to_string(),
+        n if n <= SHOWN => names.join(", "),
+        n => format!("{}, … ({n} in all)", names[..SHOWN].join(", ")),
     }
 }
 

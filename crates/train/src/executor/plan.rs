@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use program::distributed::route::{Route, Servers};
 use program::op::{self, Op};
-use program::{Block, OpDesc, Program};
+use program::{OpDesc, Program};
 
 use crate::error::Result;
 
@@ -30,18 +30,19 @@ pub(super) struct BlockPlan {
 pub(crate) const NATIVE: [&str; 2] = ["feed", "fetch"];
 
 impl BlockPlan {
-    /// The ops as the user wrote them.
+    /// The ops of a block as the user wrote them.
     pub(super) fn new(
-        block: &Block,
+        block: i32,
+        descs: &[OpDesc],
         pinned: HashSet<String>,
         servers: &Servers<'_>,
     ) -> Result<Self> {
-        let mut ops = Vec::with_capacity(block.ops.len());
-        for (index, desc) in block.ops.iter().enumerate() {
+        let mut ops = Vec::with_capacity(descs.len());
+        for (index, desc) in descs.iter().enumerate() {
             if NATIVE.contains(&desc.kind.as_str()) {
                 continue;
             }
-            let blame = |source| desc.failed(block.idx.max(0) as usize, index, source);
+            let blame = |source| desc.failed(block.max(0) as usize, index, source);
             let op = op::find(&desc.kind).map_err(blame)?;
             let route = Route::read(desc, servers).map_err(blame)?;
             ops.push(Planned { desc: desc.clone(), op, index, route });

@@ -74,8 +74,11 @@ impl Prepared {
         let feeds = check_feeds(program, feed)?;
         let pinned = pinned(program, feed, fetch);
         let mut plans = Vec::with_capacity(program.blocks().len());
-        for block in program.blocks() {
-            plans.push(BlockPlan::new(block, pinned.clone(), servers)?);
+        let run = program.blocks_that_run();
+        for (id, block) in program.blocks().iter().enumerate() {
+            // Blocks left behind by ops that are on servers now may name variables that are there.
+            let ops = if run.contains(&id) { &block.ops[..] } else { &[] };
+            plans.push(BlockPlan::new(block.idx, ops, pinned.clone(), servers)?);
         }
         if options.fuse && !options.check_nan_inf && !options.profile {
             fuse::fuse(&mut plans[0], program);
@@ -361,7 +364,7 @@ pub fn sharing(program: &Program) -> Result<Vec<Vec<String>>> {
     let mut pinned = pinned(program, &Feed::new(), &[]);
     let data = program.list_vars().filter(|var| var.is_data).map(|var| var.name.clone());
     pinned.extend(data);
-    let plan = BlockPlan::new(program.block(0), pinned.clone(), &servers)?;
+    let plan = BlockPlan::new(0, &program.block(0).ops, pinned.clone(), &servers)?;
     let written: HashSet<&str> = plan.ops.iter().flat_map(|op| op.desc.writes()).collect();
     let may_share = |var: &str| !pinned.contains(var) && written.contains(var);
     let shared = liveness::share(&plan, program, may_share);

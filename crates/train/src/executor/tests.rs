@@ -73,6 +73,17 @@ fn a_second_run_is_the_same_and_fetches_parameters_by_copy() {
 }
 
 #[test]
+fn a_block_that_no_op_runs_may_name_what_is_not_there() {
+    let Model { mut net, loss, scope, .. } = model();
+    let left = net.main.push_block();
+    let op = OpDesc::new("assign").input("X", "on a server").output("Out", "learning_rate");
+    net.main.block_mut(left).ops.push(op);
+    let mut exe = Executor::new();
+    let got = exe.run(&net.main, &scope, &mut batch(&[[1.0, 2.0]]), &[&loss]).unwrap();
+    assert_eq!(got[0].len(), 1);
+}
+
+#[test]
 fn batches_may_change_size() {
     let Model { net, hidden, scope, .. } = model();
     let mut exe = Executor::new();

@@ -13,6 +13,7 @@ use tensor::{DType, Rows, Shape, Tensor, Value};
 
 use super::file::file_of;
 use super::fit::{names_in, overlay, saved_tensor};
+use super::kept::kept_names;
 use super::rows::{self, Form, Naming, PieceFile, Share, WAITING, read_pieces, read_what_fits};
 use super::vars::{
     FileLayout, VARIABLES, by_name, check_savable, is_persistable, read_tensor, save_vars,
@@ -264,7 +265,14 @@ pub(super) fn slices_that_fit(
         let name = name.strip_suffix(WAITING).unwrap_or(name);
         job.placement.iter().any(|placed| placed.origin == name)
     };
-    let others = files.flat_map(names_in).filter(|name| !ours(name)).collect();
+    let others: Vec<String> = files.flat_map(names_in).filter(|name| !ours(name)).collect();
+    let tables = kept_names(folder);
+    let is_saved = |name: &str| folder.has(name) || tables.contains(name);
+    // What this server has may be new. If nothing of the whole job is there, it is another model.
+    if !job.placement.iter().any(|placed| is_saved(&placed.origin)) {
+        let wanted = job.placement.iter().map(|placed| placed.origin.as_str());
+        return Err(Error::nothing_fits(folder.dir(), wanted, &others));
+    }
     Ok((fits, others))
 }
 
@@ -438,8 +446,8 @@ fn piece(whole: &Tensor, placed: &Placement) -> Result<Tensor> {
         found: found.clone(),
     };
     let (n_rows, width) = whole.shape().flatten_2d(1);
-    let is_copied = placed.is_whole();
-    // Fluid saves state that is not cut once for each piece: [n] instead of [1].
+    // Fluid saves state that is one number once for each piece: [n] instead of [1].
+    let is_copied = placed.is_whole() && placed.dims().iter().product::<i64>() == 1;
     let first = match is_copied {
         true => placed.piece.block.min(n_rows.saturating_sub(1)),
         false => placed.offset().max(0) as usize / width.max(1),

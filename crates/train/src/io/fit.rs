@@ -2,7 +2,8 @@
 //!
 //! A variable that is not in the folder keeps the value that the startup program gave it. One that has another
 //! size takes the numbers that both have, counted from the beginning of each dimension; the others keep their
-//! start values. What was loaded, and what was not, is told.
+//! start values. What was loaded, and what was not, is told. If nothing fits, it is another model, or the path is
+//! wrong: that is an error, because the script would train from the start without noticing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -75,11 +76,12 @@ pub fn fit_vars<'a>(
         Some(filename) => place_of(dir, filename).map(|(dir, name)| (dir, Some(name)))?,
         None => (dir.to_path_buf(), None),
     };
+    need_folder(&dir)?;
     let saved = Folder::consistently(&dir, |folder| match &name {
         Some(name) => combined(folder, name, &wanted),
         None => separate(folder, &wanted),
     })?;
-    put(scope, &wanted, saved)
+    put(scope, &wanted, saved, &dir)
 }
 
 /// Loads what fits of what `fluid.save` wrote, or of a folder with a file for each variable.
@@ -93,7 +95,15 @@ pub fn fit_state(scope: &Scope, program: &Program, prefix: &Path) -> Result<Fitt
     let all = state.into_iter();
     let (values, others): (BTreeMap<String, Value>, BTreeMap<String, Value>) =
         all.partition(|(name, _)| vars.contains_key(name.as_str()));
-    put(scope, &vars, SavedValues { values, others: others.into_keys().collect() })
+    put(scope, &vars, SavedValues { values, others: others.into_keys().collect() }, prefix)
+}
+
+/// A path that is empty is the current folder.
+fn need_folder(dir: &Path) -> Result<()> {
+    match dir.is_dir() || dir.as_os_str().is_empty() {
+        true => Ok(()),
+        false => Err(Error::NoDirectory { path: dir.to_path_buf() }),
+    }
 }
 
 /// What a folder has.
@@ -130,15 +140,21 @@ fn combined(folder: &Folder, name: &str, wanted: &BTreeMap<&str, &VarDesc>) -> R
     }
     let tensors = tensors::read_tensors(folder, name, names.len())?;
     let path = folder.dir().join(name);
-    let tensors = tensors.ok_or(Error::RowsFile { path, problem: "it holds other variables" })?;
+    let problem = "it holds other variables".into();
+    let tensors = tensors.ok_or(Error::RowsFile { path, problem })?;
     let all = names.into_iter().zip(tensors.into_iter().map(Value::Tensor));
     let (values, others): (BTreeMap<_, _>, BTreeMap<_, _>) =
         all.partition(|(name, _)| wanted.contains_key(name.as_str()));
     Ok(SavedValues { values, others: others.into_keys().collect() })
 }
 
-/// Changes all variables that something was saved of, or none.
-fn put(scope: &Scope, wanted: &BTreeMap<&str, &VarDesc>, saved: SavedValues) -> Result<Fitted> {
+/// Changes all variables that something was saved of, or none. If nothing fits, `path` holds another model.
+fn put(
+    scope: &Scope,
+    wanted: &BTreeMap<&str, &VarDesc>,
+    saved: SavedValues,
+    path: &Path,
+) -> Result<Fitted> {
     let SavedValues { mut values, others } = saved;
     let mut fitted = Fitted { left_out: others.into_iter().collect(), ..Fitted::default() };
     let mut changed = Vec::new();
@@ -171,6 +187,9 @@ fn put(scope: &Scope, wanted: &BTreeMap<&str, &VarDesc>, saved: SavedValues) -> 
                 changed.push((name, value));
             }
         }
+    }
+    if changed.is_empty() && !wanted.is_empty() {
+        return Err(Error::nothing_fits(path, wanted.keys().copied(), &fitted.left_out));
     }
     for (name, value) in changed {
         scope.set(name, value);
@@ -232,6 +251,7 @@ pub(crate) fn overlay(into: &mut Tensor, from: &Tensor, first: usize) -> bool {
 
 /// Loads what fits of a server's pieces, from whole variables and parts of tables.
 pub fn fit_slices(job: &Distributed, scope: &Scope, dir: &Path) -> Result<Fitted> {
+    need_folder(dir)?;
     let (pieces, others) = Folder::consistently(dir, |folder| slices_that_fit(job, scope, folder))?;
     let mut fitted = Fitted { left_out: others, ..Fitted::default() };
     for Fit { origin, now, from, values } in pieces {

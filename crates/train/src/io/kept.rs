@@ -58,7 +58,8 @@ fn table(folder: &Folder, var: &str, rows: Option<Rows>) -> Result<Value> {
 
 fn no_table(folder: &Folder, var: &str) -> Error {
     let path = folder.dir().join(TABLES).join(var);
-    Error::RowsFile { path, problem: "its files are not the rows of a table of two dimensions" }
+    let problem = "its files are not the rows of a table of two dimensions".into();
+    Error::RowsFile { path, problem }
 }
 
 /// The names of all tables that were saved by rows.
@@ -102,7 +103,7 @@ fn others(folder: &Folder, var: &str) -> Result<OtherRows> {
         let rule = std::str::from_utf8(&bytes).ok().and_then(OtherRow::from_text);
         let path = || folder.dir().join(&name);
         let problem = "it should say what rows read as that do not exist";
-        rules.push(rule.ok_or_else(|| Error::RowsFile { path: path(), problem })?);
+        rules.push(rule.ok_or_else(|| Error::RowsFile { path: path(), problem: problem.into() })?);
     }
     let dealt = match parts.spread {
         Some(Spread::Hash) => Dealt::Hash,

@@ -7,6 +7,7 @@
 
 use program::distributed::{Spread, server_of};
 use program::stream;
+use std::borrow::Cow;
 use std::io::{self, BufReader, Read, Write};
 use tensor::{DType, Rows, Shape, Tensor};
 
@@ -301,22 +302,23 @@ fn read_into(
     n_bytes: u64,
     wanted: &RowFilter<'_>,
     rows: &mut Rows,
-) -> io::Result<std::result::Result<(), &'static str>> {
+) -> io::Result<std::result::Result<(), Cow<'static, str>>> {
     let RowFilter { form, is_exact, share, saved, number } = *wanted;
     if u32_of(input)? != 0 {
-        return Ok(Err("no stream of keyed rows"));
+        return Ok(Err("no stream of keyed rows".into()));
     }
     let n = u64_of(input)?;
     if n.saturating_mul(8) > n_bytes {
-        return Ok(Err("the file is cut short"));
+        return Ok(Err("the file is cut short".into()));
     }
     let ids = (0..n).map(|_| Ok(u64_of(input)? as i64)).collect::<io::Result<Vec<i64>>>()?;
     if ids.iter().any(|&id| !saved.fits(number, id)) {
-        return Ok(Err("it was not saved together with the other files of this table"));
+        return Ok(Err("it was not saved together with the other files of this table".into()));
     }
     // Fluid's files say how many rows a server had room for.
-    if u64_of(input)? as i64 != form.height && saved.naming == Naming::Counted && is_exact {
-        return Ok(Err("it holds rows of a table of another height"));
+    let height = u64_of(input)? as i64;
+    if height != form.height && saved.naming == Naming::Counted && is_exact {
+        return Ok(Err(other_table("rows", height, form.height)));
     }
     let (_, size) = (u32_of(input)?, u32_of(input)?);
     let mut desc = vec![0; size.min(1024) as usize];
@@ -335,11 +337,15 @@ fn read_into(
         (false, false) => width == rows.value.shape().flatten_2d(1).1,
     };
     if !is_known {
-        return Ok(Err("it holds rows of another width or type"));
+        let expected = if is_exact { form.width } else { rows.value.shape().flatten_2d(1).1 };
+        return Ok(Err(match width {
+            0 => "it holds no rows of numbers of the table's type".into(),
+            _ => other_table("numbers in a row", width as i64, expected as i64),
+        }));
     }
     let row_bytes = width.saturating_mul(form.dtype.size());
     if n.saturating_mul(8 + row_bytes as u64) > n_bytes {
-        return Ok(Err("the file is cut short"));
+        return Ok(Err("the file is cut short".into()));
     }
     if rows.ids.is_empty() {
         rows.value.resize_as(form.dtype, Shape::from([0, width]));
@@ -357,6 +363,11 @@ fn read_into(
         }
     }
     Ok(Ok(()))
+}
+
+/// That a file is of a table of another size.
+fn other_table(what: &str, saved: i64, expected: i64) -> Cow<'static, str> {
+    format!("it is of a table with {saved} {what}, but the table has {expected}").into()
 }
 
 fn u32_of(input: &mut impl Read) -> io::Result<u32> {
@@ -565,6 +576,9 @@ mod tests {
         for form in [Form { height: 9, ..FORM }, Form { width: 1, ..FORM }] {
             let error = pieces(dir, EMB, form, &nine).unwrap_err();
             assert!(matches!(error, Error::RowsFile { .. }), "{error}");
+            let (height, width) = (FORM.height.to_string(), FORM.width.to_string());
+            let sides = if form.height == 9 { [&height, "9"] } else { [&width, "1"] };
+            assert!(sides.iter().all(|side| error.to_string().contains(*side)), "{error}");
         }
         let path = dir.join("__lookup_table__/emb_0of1");
         let bytes = fs::read(&path).unwrap();

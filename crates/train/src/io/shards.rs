@@ -48,7 +48,7 @@ pub(super) fn read_note(folder: &Folder, var: &str) -> Result<Option<Note>> {
         Ok(n_parts) if n_parts > 0 => Ok(Some(Note { n_parts, spread })),
         _ => Err(Error::RowsFile {
             path: folder.dir().join(name),
-            problem: "it should say how many parts a table has",
+            problem: "it should say how many parts a table has".into(),
         }),
     }
 }
