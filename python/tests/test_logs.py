@@ -204,6 +204,24 @@ def test_making_data_and_a_job_on_a_terminal(tmp_path):
     assert "all parameter server are killed" in got
 
 
+def test_workers_that_share_a_terminal(tmp_path):
+    script = """
+import os, sys, time
+who = os.environ["PADDLE_TRAINER_ID"]
+for n in range(3):
+    print("worker", who, "step", n)
+    time.sleep(0.3)
+sys.stderr.write("worker %s has no end" % who)
+"""
+    (tmp_path / "train.py").write_text(script)
+    code, got = on_terminal(tmp_path, "-m", "paddlewheel", "launch", "--nproc_per_node", "2", "train.py")
+    assert code == 0, got
+    for who in range(2):
+        for text in ["step 0", "step 1", "step 2", "has no end"]:
+            # Behind the place of the line that moves, and with an end: nothing is drawn over it.
+            assert re.search(r"(^|\r\x1b\[2K|\n)worker %d %s\r\n" % (who, text), got), (who, text, got)
+
+
 # Lines in a log.
 
 #: How far something is, with what is left of it.
