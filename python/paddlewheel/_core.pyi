@@ -17,8 +17,12 @@ class AnalysisConfig:
         """Nothing to do: products are always vectorized."""
     def enable_profile(self) -> Any:
         """Nothing to do."""
+    def enable_tensorrt_engine(self, *_given: Any, **_named: Any) -> Any:
+        """Nothing to do: models run on the processor."""
     def enable_use_gpu(self, memory_pool_init_size_mb: int = 100, device_id: int = 0) -> Any:
         """Nothing to do: models run on the processor."""
+    def glog_info_disabled(self) -> Any:
+        """Always True."""
     def gpu_device_id(self) -> Any:
         """The number that Fluid has for no GPU."""
     def ir_optim(self) -> Any:
@@ -29,12 +33,20 @@ class AnalysisConfig:
         """The folder."""
     def params_file(self) -> Any:
         """The file of all parameters."""
+    def pass_builder(self) -> Any:
+        """The passes, to be changed by name."""
     def prog_file(self) -> Any:
         """The file of the program."""
     def set_cpu_math_library_num_threads(self, threads: Any) -> Any:
         """Taken and told; a prediction runs on the thread that asks for it."""
+    def set_mkldnn_cache_capacity(self, *_given: Any) -> Any:
+        """Nothing to do."""
+    def set_mkldnn_op(self, ops: Any) -> Any:
+        """Nothing to do."""
     def set_model(self, model: Any, params: Any = None) -> Any:
         """A folder, or a file of a program and a file of parameters."""
+    def set_optim_cache_dir(self, folder: Any) -> Any:
+        """Nothing to do: nothing is kept between processes."""
     def set_params_file(self, path: Any) -> Any:
         """Names the file of all parameters."""
     def set_prog_file(self, path: Any) -> Any:
@@ -49,6 +61,8 @@ class AnalysisConfig:
         """Whether inputs are found by their names."""
     def switch_use_feed_fetch_ops(self, x: int = 1) -> Any:
         """Whether `run` is used, and not `zero_copy_run`."""
+    def tensorrt_engine_enabled(self) -> Any:
+        """Always False."""
     def use_feed_fetch_ops_enabled(self) -> Any:
         """What `switch_use_feed_fetch_ops` said."""
     def use_gpu(self) -> Any:
@@ -686,6 +700,7 @@ class Operator:
 
 class PaddleBuf:
     """The numbers of a tensor."""
+    def __init__(self, data: Any) -> None: ...
     def empty(self) -> Any:
         """Whether there is none."""
     def float_data(self) -> Any:
@@ -696,8 +711,12 @@ class PaddleBuf:
         """As a list of integers."""
     def length(self) -> Any:
         """Bytes."""
-    def tolist(self) -> Any:
-        """As a flat list."""
+    def reset(self, data: Any) -> Any:
+        """Takes other numbers."""
+    def resize(self, length: Any) -> Any:
+        """Changes the number of bytes."""
+    def tolist(self, dtype: Any = None) -> Any:
+        """As a flat list; of this type, if one is named."""
 
 class PaddleDType:
     """The types of tensors that predictors take."""
@@ -705,6 +724,19 @@ class PaddleDType:
     INT32: PaddleDType
     INT64: PaddleDType
     def __int__(self) -> int: ...
+
+class PaddlePassBuilder:
+    """Fluid's list of passes over a program, which is empty here."""
+    def all_passes(self) -> Any:
+        """An empty list."""
+    def append_pass(self, name: str) -> Any:
+        """Nothing to do."""
+    def delete_pass(self, name: str) -> Any:
+        """Nothing to do."""
+    def insert_pass(self, at: Any, name: str) -> Any:
+        """Nothing to do."""
+    def turn_on_debug(self) -> Any:
+        """Nothing to do."""
 
 class PaddlePredictor:
     """Predicts as Fluid's inference API does."""

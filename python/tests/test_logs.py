@@ -204,6 +204,24 @@ def test_making_data_and_a_job_on_a_terminal(tmp_path):
     assert "all parameter server are killed" in got
 
 
+def test_workers_that_share_a_terminal(tmp_path):
+    script = """
+import os, sys, time
+who = os.environ["PADDLE_TRAINER_ID"]
+for n in range(3):
+    print("worker", who, "step", n)
+    time.sleep(0.3)
+sys.stderr.write("worker %s has no end" % who)
+"""
+    (tmp_path / "train.py").write_text(script)
+    code, got = on_terminal(tmp_path, "-m", "paddlewheel", "launch", "--nproc_per_node", "2", "train.py")
+    assert code == 0, got
+    for who in range(2):
+        for text in ["step 0", "step 1", "step 2", "has no end"]:
+            # Behind the place of the line that moves, and with an end: nothing is drawn over it.
+            assert re.search(r"(^|\r\x1b\[2K|\n)worker %d %s\r\n" % (who, text), got), (who, text, got)
+
+
 # Lines in a log.
 
 #: How far something is, with what is left of it.
@@ -224,7 +242,7 @@ from paddle.fluid.incubate.fleet.parameter_server.distribute_transpiler.distribu
 fleet.init(role_maker.PaddleCloudRoleMaker())
 ids = fluid.data("ids", [None, 1], "int64", lod_level=1)
 label = fluid.data("label", [None, 1], "int64")
-rows = fluid.layers.sequence_pool(fluid.layers.embedding(ids, [100, 4], is_sparse=True), "sum")
+rows = fluid.layers.sequence_pool(fluid.layers.embedding(ids, [100, 4], is_sparse=True), "average")
 predict = fluid.layers.fc(rows, 2, act="softmax")
 loss = fluid.layers.mean(fluid.layers.cross_entropy(predict, label))
 auc, _, _ = fluid.layers.auc(predict, label)
@@ -241,7 +259,7 @@ else:
     dataset.set_use_var([ids, label])
     dataset.set_batch_size(10)
     dataset.set_pipe_command(sys.argv[1])
-    dataset.set_filelist(["data-%d" % at for at in range(6)])
+    dataset.set_filelist(["data"])
     exe.train_from_dataset(
         fleet.main_program, dataset, fetch_list=[loss, auc], fetch_info=["loss", "AUC"], print_period=1000
     )
@@ -251,11 +269,11 @@ else:
 
 def test_a_log_says_now_and_then_how_far_a_job_is(tmp_path):
     (tmp_path / "train.py").write_text(CLICKS)
-    for at in range(6):
-        lines = ("1 %d 1 %d\n" % (n % 100, n * 7 // 3 % 2) for n in range(150))
-        (tmp_path / ("data-%d" % at)).write_text("".join(lines))
+    # A command reads ahead, but not so far.
+    lines = ("300 %s 1 %d\n" % (" ".join(["%d" % (n % 100)] * 300), n * 7 // 3 % 2) for n in range(1500))
+    (tmp_path / "data").write_text("".join(lines))
     sizes = ["--worker_num", "1", "--server_num", "1"]
-    # Every file takes a third of a second; the first lines come when nobody knows yet how long the rest takes.
+    # It takes three seconds. The first lines may come when nobody knows yet how long the rest takes.
     variables = {"PADDLEWHEEL_PROGRESS_SECS": "0.2"}
     done = run(tmp_path, "-m", "paddlewheel", "launch_ps", *sizes, "train.py", SLOW, **variables)
     assert done.returncode == 0, done.stderr
@@ -263,7 +281,9 @@ def test_a_log_says_now_and_then_how_far_a_job_is(tmp_path):
     found = lines_of("training", "samples", log)
     assert len(found) >= 2, log
     assert all(re.search(r" left, loss \d\S*, AUC \d", line) for line in found[1:]), found
-    assert re.search(r" progress\] training is done: 900 samples in ", log), log
+    assert re.search(r" progress\] training is done: 1500 samples in ", log), log
+    # The launcher says the same of all processes together.
+    assert re.search(r"samples/s \| .* left \| .*loss \d", done.stderr), done.stderr
     assert "\x1b" not in log and "\r" not in log
 
 

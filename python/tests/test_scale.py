@@ -97,6 +97,17 @@ def test_who_dies_while_it_stands_by_leaves_nothing(job):  # noqa: F811
     assert scaled.saved() == calm(job, "calm", 1), scaled.logs()
 
 
+def test_a_new_server_that_dies_at_its_turn_takes_over_again(job):  # noqa: F811
+    scaled = job("scaled", "sync", PACE="0.01")
+    scaled.wait_for_step(60, n_cuts=1)
+    scaled.cluster.start("scale", "-m", "paddlewheel", "scale", "snapshots", "--servers", "3")
+    scaled.wait_for("their turn", (scaled.folder / "snapshots" / "servers").exists)
+    os.kill(scaled.pid("server.2"), signal.SIGKILL)
+    assert scaled.cluster.wait("scale") == 0, scaled.logs()
+    scaled.finish()
+    assert scaled.saved() == calm(job, "calm", 3), scaled.logs()
+
+
 def test_a_launcher_that_dies_while_servers_stand_by_goes_on_without_them(job):  # noqa: F811
     scaled = job("scaled", "sync", PACE="0.02")
     scaled.wait_for_step(30, n_cuts=1)

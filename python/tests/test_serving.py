@@ -129,7 +129,33 @@ def test_fluids_inference_api(model, tmp_path):
     assert (out.shape, out.dtype) == ([2, 1], CORE.PaddleDType.FLOAT32)
     assert out.as_ndarray().tolist() == [[5.5], [7.5]]
     assert out.data.float_data() == [5.5, 7.5]
+    # As Fluid's own examples make a tensor: part by part, in any order.
+    parts = CORE.PaddleTensor()
+    parts.name, parts.shape, parts.dtype = "ids", [3, 1], CORE.PaddleDType.INT64
+    parts.lod = [[0, 2, 3]]
+    parts.data = CORE.PaddleBuf(np.array([2, 3, 7], "int64"))
+    numbers = CORE.PaddleTensor(name="x")
+    numbers.data = CORE.PaddleBuf([0.5, 0, 0.25, 0.25])
+    numbers.shape = [2, 2]
+    assert (numbers.data.length(), numbers.data.tolist("float32")) == (16, [0.5, 0.0, 0.25, 0.25])
+    assert predictor.run([parts, numbers])[0].as_ndarray().tolist() == [[5.5], [7.5]]
+    numbers.data.reset([1, 0, 1, 0])
+    assert predictor.run([parts, numbers])[0].as_ndarray().tolist() == [[6.0], [8.0]]
+    for name, wrong, words in [
+        ("shape", [3, 2], "`x`: its shape is \\[3, 2\\], but its data have 4 elements"),
+        ("dtype", CORE.PaddleDType.INT64, "`x`: its dtype is INT64, but its data are FLOAT32"),
+        ("lod", [[0, 1]], "1"),
+    ]:
+        right = getattr(numbers, name)
+        setattr(numbers, name, wrong)
+        with pytest.raises(Exception, match=words):
+            predictor.run([parts, numbers])
+        setattr(numbers, name, right)
     config = CORE.AnalysisConfig()
+    config.pass_builder().delete_pass("fc_fuse_pass")
+    config.enable_tensorrt_engine(workspace_size=1 << 20, max_batch_size=1)
+    config.set_mkldnn_cache_capacity(10)
+    assert not config.tensorrt_engine_enabled() and config.glog_info_disabled()
     config.set_model(model)
     config.switch_use_feed_fetch_ops(False)
     predictor = CORE.create_paddle_predictor(config)

@@ -1,6 +1,8 @@
 """`paddlewheel.CTR`: from a table to a model that predicts."""
 
+import functools
 import gzip
+import http.server
 import importlib.util
 import json
 import os
@@ -8,6 +10,7 @@ import signal
 import struct
 import subprocess
 import sys
+import threading
 import urllib.error
 import urllib.request
 
@@ -223,6 +226,31 @@ def test_files_are_tables(data, tmp_path):
         assert from_file.columns == trained.columns
         assert numpy.array_equal(from_file.predict(data), trained.predict(data))
         assert trained.auc(str(tmp_path / name)) == trained.auc(data)
+
+
+def test_a_table_may_be_several_files_and_elsewhere(data, tmp_path):
+    """Patterns, lists, and files of a web server, packed or not."""
+    names = list(data)
+    lines = [",".join("" if value != value else str(value) for value in row) for row in zip(*data.values())]
+    texts = ["\n".join([",".join(names)] + part) + "\n" for part in (lines[:1000], lines[1000:])]
+    (tmp_path / "part-0.csv").write_text(texts[0])
+    (tmp_path / "part-1.csv").write_bytes(gzip.compress(texts[1].encode()))
+    expected = quick().fit(data).predict(data)
+    paths = [tmp_path / "part-0.csv", str(tmp_path / "part-1.csv")]
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(tmp_path))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        remote = "http://127.0.0.1:%d/part-" % server.server_port
+        for table in (str(tmp_path / "part-*.csv"), paths, [remote + "0.csv", remote + "1.csv"]):
+            assert numpy.array_equal(quick().fit(table).predict(data), expected)
+        with pytest.raises(RuntimeError, match="part-7.csv.*404"):
+            quick().fit(remote + "7.csv")
+        server.shutdown()
+    (tmp_path / "part-2.csv").write_text("clicked,town\n1,Rome\n")
+    with pytest.raises(RuntimeError, match="part-2.csv, column `town`: the files before do not have it"):
+        quick().fit(str(tmp_path / "part-*.csv"))
+    with pytest.raises(ValueError, match="no file matches"):
+        quick().fit(str(tmp_path / "nothing-*.csv"))
 
 
 def test_a_value_is_the_same_in_a_file_and_in_a_frame(tmp_path):

@@ -57,11 +57,14 @@ pub fn values_of(column: &str, cells: &[Cell]) -> Result<Values> {
     Ok(Values::Float(cells.iter().map(float).collect()))
 }
 
-/// A cell of a text file as a number: `None` if it is none, not a number if it is empty. Truth values are
+/// What other programs write into a column of numbers where there is none.
+const NO_NUMBER: [&[u8]; 8] = [b"", b"NA", b"N/A", b"<NA>", b"null", b"NULL", b"None", b"\\N"];
+
+/// A cell of a text file as a number: `None` if it is none, not a number if nothing is there. Truth values are
 /// numbers, as in tables with types.
 pub(crate) fn number_in(text: &[u8]) -> Option<f64> {
     match text.trim_ascii() {
-        [] => Some(f64::NAN),
+        text if NO_NUMBER.contains(&text) => Some(f64::NAN),
         b"true" | b"True" | b"TRUE" => Some(1.0),
         b"false" | b"False" | b"FALSE" => Some(0.0),
         text => std::str::from_utf8(text).ok()?.parse().ok(),
@@ -130,6 +133,7 @@ mod tests {
             ("True", "1"),
             ("FALSE", "0"),
             ("", ""),
+            ("NA", ""),
             ("Rome", "Rome"),
             ("7a", "7a"),
         ] {

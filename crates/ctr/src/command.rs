@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use data::DataFrame;
+use data::{DataFrame, Stores};
 use fleet::Fleet;
 use fleet::ready::Watch;
 
@@ -16,8 +16,10 @@ use crate::words::Loss;
 pub struct FitCommand {
     /// How it is trained.
     pub settings: Ctr,
-    /// The table.
+    /// The table: a file, a pattern, or the name of a file in a store.
     pub file: String,
+    /// How stores are asked.
+    pub stores: Stores,
     /// Where the model goes.
     pub save: Option<PathBuf>,
     /// Rows to judge it by.
@@ -29,8 +31,10 @@ pub struct FitCommand {
 impl FitCommand {
     /// Trains, judges and saves.
     pub fn run(&self, fleet: Option<Fleet>, watch: &mut Watch<'_>) -> Result<()> {
-        let train = DataFrame::read(&self.file)?;
-        let read = |file: &Option<String>| file.as_deref().map(DataFrame::read).transpose();
+        let read_one =
+            |file: &String| DataFrame::read_list(std::slice::from_ref(file), &self.stores);
+        let train = read_one(&self.file)?;
+        let read = |file: &Option<String>| file.as_ref().map(read_one).transpose();
         let (validation, test) = (read(&self.validation)?, read(&self.test)?);
         let what = Training { train: &train, validation: validation.as_ref(), fleet };
         let mut model = match self.settings.fit_with(what, watch)? {

@@ -110,6 +110,7 @@ mod tests {
         assert_eq!(kind("clicks", Values::Whole(clicks)), Scaling::Log);
         let mut cells = Texts::default();
         ["1", "", "3"].iter().for_each(|text| cells.push(text.as_bytes()));
+        cells.push(b"NA");
         let cells = Values::Cells(cells);
         assert_eq!(kind("x", cells), Scaling::Standard { mean: 2.0, scale: 1.0 });
         assert_eq!(

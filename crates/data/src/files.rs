@@ -12,6 +12,8 @@ use crate::zstd::ZstdFrames;
 const HEAD_BYTES: u64 = 4;
 /// Bytes read at once.
 const READ_BYTES: usize = 256 << 10;
+/// A command may have read so much that it has not printed.
+const AHEAD_BYTES: u64 = 128 << 10;
 /// A line longer than this is a file that is no text.
 pub(crate) const LINE_BYTES_MAX: usize = 64 << 20;
 
@@ -62,8 +64,8 @@ impl Opened {
 
 static N_READ: AtomicU64 = AtomicU64::new(0);
 
-/// Bytes of files that this process has read so far, as they are on disk. A file that a command reads counts
-/// when it is over.
+/// Bytes of files that this process and its commands have read so far, as they are on disk. A file that a command
+/// fetches by itself counts when it is over.
 pub fn read_bytes() -> u64 {
     N_READ.load(Ordering::Relaxed)
 }
@@ -72,6 +74,36 @@ pub fn read_bytes() -> u64 {
 pub(crate) fn note_read(path: &str) {
     let n = std::fs::metadata(path).map_or(0, |about| about.len());
     N_READ.fetch_add(n, Ordering::Relaxed);
+}
+
+/// A file that a command has as its input. Both have one place in it, so this sees how far the command is.
+pub(crate) struct SharedFile {
+    file: File,
+    n_counted: u64,
+}
+
+impl SharedFile {
+    pub(crate) fn new(file: &File) -> Option<Self> {
+        file.try_clone().ok().map(|file| Self { file, n_counted: 0 })
+    }
+
+    /// Counts what was read since the last time, and has come out of the command for sure.
+    pub(crate) fn count(&mut self) {
+        let place = (&self.file).stream_position().unwrap_or(0);
+        self.count_until(place.saturating_sub(AHEAD_BYTES));
+    }
+
+    /// Counts all of it: some commands have other ways to read it.
+    pub(crate) fn count_all(&mut self) {
+        let size = self.file.metadata().map_or(0, |about| about.len());
+        self.count_until(size);
+    }
+
+    fn count_until(&mut self, place: u64) {
+        let more = place.saturating_sub(self.n_counted);
+        self.n_counted += more;
+        N_READ.fetch_add(more, Ordering::Relaxed);
+    }
 }
 
 /// Counts what is read.

@@ -3,14 +3,16 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::Read;
+use std::io::{Cursor, Read};
+use std::sync::Arc;
 
 use count::Phase;
 
 use crate::csv::{Cells, separator_name};
-use crate::error::{Error, Refusal, Result, shown};
-use crate::files::{LINE_BYTES_MAX, Lines, ReadLine, open, read_bytes};
+use crate::error::{Error, Refusal, Result, of_read, shown};
+use crate::files::{LINE_BYTES_MAX, Lines, ReadLine, open, read_bytes, unpack};
 use crate::series::{Series, Texts, Values};
+use crate::source::{Place, ReadAhead, RemoteBlocks, RemoteFile, Remotes, Stores, expand};
 
 /// How Parquet files begin.
 const PARQUET: &[u8; 4] = b"PAR1";
@@ -72,6 +74,49 @@ impl DataFrame {
         read_text(path, opened.reader())
     }
 
+    /// Reads files, one behind the other: names and patterns of this machine and of stores, as in the list of a
+    /// dataset. All have the same columns.
+    pub fn read_list(names: &[String], stores: &Stores) -> Result<Self> {
+        let remotes = Remotes::new(stores, Arc::default());
+        let mut whole: Option<Self> = None;
+        for file in expand(names, stores)? {
+            let frame = match remotes.file(&file)? {
+                Place::Local(path) => Self::read(&path)?,
+                Place::Remote(remote) => read_remote(&file, remote)?,
+            };
+            match &mut whole {
+                None => whole = Some(frame),
+                Some(whole) => whole.append(&file, &frame)?,
+            }
+        }
+        Ok(whole.unwrap_or_default())
+    }
+
+    /// Adds the rows of a file with the same columns.
+    fn append(&mut self, file: &str, more: &DataFrame) -> Result<()> {
+        let bad = |column: &str, reason: &str| Error::BadColumn {
+            file: file.to_string(),
+            column: column.to_string(),
+            reason: reason.to_string(),
+        };
+        if let Some(extra) = more.series.iter().find(|one| self.get(&one.name).is_none()) {
+            return Err(bad(&extra.name, "the files before do not have it"));
+        }
+        for one in &mut self.series {
+            let Some(other) = more.get(&one.name) else {
+                return Err(bad(&one.name, "it is missing, and the files before have it"));
+            };
+            if !one.values.append(&other.values) {
+                return Err(bad(
+                    &one.name,
+                    "its values are of another type than in the files before",
+                ));
+            }
+        }
+        self.n_rows += more.n_rows;
+        Ok(())
+    }
+
     /// The columns.
     pub fn series(&self) -> &[Series] {
         &self.series
@@ -88,11 +133,30 @@ impl DataFrame {
     }
 }
 
+/// Reads a file of a store: a Parquet file in blocks, a text from its beginning to its end.
+fn read_remote(file: &str, remote: RemoteFile) -> Result<DataFrame> {
+    let mut ahead = ReadAhead::open(remote.clone(), 0, 0)?;
+    let mut head = Vec::new();
+    let read = ahead.by_ref().take(PARQUET.len() as u64).read_to_end(&mut head);
+    read.map_err(|source| of_read(file, source))?;
+    if head != PARQUET {
+        let opened = unpack(Cursor::new(head).chain(ahead));
+        return read_text(file, opened.map_err(|source| of_read(file, source))?.opened.reader());
+    }
+    drop(ahead);
+    let blocks = RemoteBlocks::open(remote, 0)?;
+    match (crate::parquet::read_columns(file, blocks.clone()), blocks.failure()) {
+        // The reader of the format has other words for it.
+        (Err(Error::BadParquet { .. }), Some(failure)) => Err(failure),
+        (columns, _) => DataFrame::new(columns?),
+    }
+}
+
 /// Rows between two times that somebody is told how far it is.
 const TOLD_EVERY: u64 = 1 << 10;
 
 fn read_text(file: &str, source: impl Read) -> Result<DataFrame> {
-    let failed = |source| Error::ReadFile { file: file.to_string(), source };
+    let failed = |source| of_read(file, source);
     let mut lines = Lines::new(source);
     let (mut cells, mut layout, mut columns) = (Cells::default(), None, Vec::new());
     let phase = Phase::begin("reading a table", "rows");
@@ -102,8 +166,11 @@ fn read_text(file: &str, source: impl Read) -> Result<DataFrame> {
         let at = lines.n_lines + 1;
         if at.is_multiple_of(TOLD_EVERY) {
             phase.set(at);
-            let n_read = read_bytes().saturating_sub(read_before);
-            phase.set_share(n_read as f64 / n_bytes.max(1) as f64);
+            // A file elsewhere has no size here.
+            if n_bytes > 0 {
+                let n_read = read_bytes().saturating_sub(read_before);
+                phase.set_share(n_read as f64 / n_bytes as f64);
+            }
         }
         let bad = |text: &[u8], refusal| {
             let (file, command) = (file.to_string(), String::new());

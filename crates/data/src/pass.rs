@@ -194,9 +194,9 @@ impl Pass {
         if let Err(source) = self.lines(file, &mut lines, sink, None)? {
             return Err(lines.into_source().error(source));
         }
-        files::note_read(file);
         let n_lines = lines.n_lines;
-        let pipe = lines.into_source();
+        let mut pipe = lines.into_source();
+        pipe.note_end();
         let n_bytes = pipe.n_bytes;
         pipe.finish()?;
         whole(file, sink.before.n_lines, n_lines)?;

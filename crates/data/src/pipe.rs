@@ -18,7 +18,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tensor::EvenIfPoisoned;
 
 use crate::error::{Error, Result, of_read};
-use crate::files::Opened;
+use crate::files::{Opened, SharedFile, note_read};
 use crate::names;
 use crate::slot::Slot;
 
@@ -115,6 +115,8 @@ pub(crate) struct Pipe {
     tail: Arc<Mutex<Vec<u8>>>,
     tee: Option<JoinHandle<()>>,
     feeder: Option<JoinHandle<io::Result<()>>>,
+    /// What it reads, if that is a file of this machine.
+    shared: Option<SharedFile>,
     pub(crate) n_bytes: u64,
     command: String,
     file: String,
@@ -134,8 +136,12 @@ impl Pipe {
     ) -> Result<Self> {
         let failed = |source| Error::StartPipe { command: order.command.to_string(), source };
         let mut text = order.shell.prelude.clone();
+        let mut shared = None;
         let (stdin, stream) = match input {
-            CommandInput::Opened(Opened::Plain(file)) => (Stdio::from(file), None),
+            CommandInput::Opened(Opened::Plain(file)) => {
+                shared = SharedFile::new(&file);
+                (Stdio::from(file), None)
+            }
             CommandInput::Opened(Opened::Stream(stream)) => (Stdio::piped(), Some(stream)),
             CommandInput::Fetched(fetch) => {
                 text += "if [ -n \"$BASH_VERSION\" ]; then set -o pipefail; fi\n";
@@ -169,6 +175,7 @@ impl Pipe {
             tail,
             tee,
             feeder,
+            shared,
             n_bytes,
             command,
             file,
@@ -179,6 +186,14 @@ impl Pipe {
             hushed,
         };
         Ok(pipe)
+    }
+
+    /// Its file was read to the end.
+    pub(crate) fn note_end(&mut self) {
+        match &mut self.shared {
+            Some(shared) => shared.count_all(),
+            None => note_read(&self.file),
+        }
     }
 
     /// Waits for something to read; whether there is.
@@ -262,6 +277,9 @@ impl Read for Pipe {
         self.wait_readable()?;
         let n = self.output.read(out)?;
         self.n_bytes += n as u64;
+        if let Some(shared) = &mut self.shared {
+            shared.count();
+        }
         Ok(n)
     }
 }

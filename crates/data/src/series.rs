@@ -20,6 +20,13 @@ impl Texts {
         &self.bytes[from..self.ends[row]]
     }
 
+    /// Adds all texts of another list.
+    pub fn append(&mut self, other: &Texts) {
+        let from = self.bytes.len();
+        self.bytes.extend_from_slice(&other.bytes);
+        self.ends.extend(other.ends.iter().map(|end| from + end));
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.ends.len()
@@ -50,6 +57,25 @@ pub enum Values {
 }
 
 impl Values {
+    /// Adds the values of another column; false, and nothing is changed, if they are of another type.
+    #[must_use]
+    pub fn append(&mut self, other: &Values) -> bool {
+        let floats = |whole: &[i64]| whole.iter().map(|&number| number as f64).collect::<Vec<_>>();
+        match (&mut *self, other) {
+            (Values::Whole(all), Values::Whole(more)) => all.extend_from_slice(more),
+            (Values::Float(all), Values::Float(more)) => all.extend_from_slice(more),
+            (Values::Float(all), Values::Whole(more)) => all.extend(floats(more)),
+            // Where a number is missing in one file, its column has floats.
+            (Values::Whole(all), Values::Float(more)) => {
+                *self = Values::Float([floats(all), more.clone()].concat());
+            }
+            (Values::Text(all), Values::Text(more)) => all.append(more),
+            (Values::Cells(all), Values::Cells(more)) => all.append(more),
+            _ => return false,
+        }
+        true
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         match self {

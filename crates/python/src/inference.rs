@@ -1,16 +1,19 @@
 //! Fluid's inference API: `AnalysisConfig`, `create_paddle_predictor` and what goes with them.
 
+mod tensor;
+
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
 
+use ::tensor::{DType, EvenIfPoisoned, Shape, Tensor};
 use predict::{ModelFiles, Predictor};
-use pyo3::exceptions::{PyKeyError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
-use tensor::{DType, EvenIfPoisoned, Lod, Shape, Tensor};
+use pyo3::types::{PyDict, PyTuple};
 use train::Feed;
 
-use crate::array::{copy_array, to_numpy};
+use self::tensor::{PaddleDType, PyPaddleBuf, PyPaddleTensor, checked_lod, taken};
+use crate::array::to_numpy;
 use crate::error::from_tensor;
 use crate::predictor::from_predict;
 
@@ -163,8 +166,46 @@ impl PyAnalysisConfig {
         false
     }
 
+    /// Nothing to do.
+    #[pyo3(signature = (*_given))]
+    fn set_mkldnn_cache_capacity(&self, _given: &Bound<'_, PyTuple>) {}
+
+    /// Nothing to do.
+    fn set_mkldnn_op(&self, ops: Vec<String>) {
+        let _ = ops;
+    }
+
+    /// Nothing to do: models run on the processor.
+    #[pyo3(signature = (*_given, **_named))]
+    fn enable_tensorrt_engine(
+        &self,
+        _given: &Bound<'_, PyTuple>,
+        _named: Option<&Bound<'_, PyDict>>,
+    ) {
+    }
+
+    /// Always False.
+    fn tensorrt_engine_enabled(&self) -> bool {
+        false
+    }
+
+    /// Nothing to do: nothing is kept between processes.
+    fn set_optim_cache_dir(&self, folder: String) {
+        let _ = folder;
+    }
+
+    /// The passes, to be changed by name. There are none here, so nothing comes of it.
+    fn pass_builder(&self) -> PyPassBuilder {
+        PyPassBuilder
+    }
+
     /// Nothing to do: little is logged.
     fn disable_glog_info(&self) {}
+
+    /// Always True.
+    fn glog_info_disabled(&self) -> bool {
+        true
+    }
 
     /// Nothing to do.
     fn enable_profile(&self) {}
@@ -180,170 +221,33 @@ impl PyAnalysisConfig {
     }
 }
 
-/// The types of tensors that predictors take.
-#[pyclass(name = "PaddleDType", module = "paddlewheel._core", frozen, eq, eq_int, hash)]
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-#[allow(clippy::upper_case_acronyms)] // Fluid's names.
-pub(crate) enum PaddleDType {
-    /// Real numbers.
-    FLOAT32,
-    /// Ids.
-    INT64,
-    /// Small integers.
-    INT32,
-}
-
-/// A tensor for a predictor, or from one.
-#[pyclass(name = "PaddleTensor", module = "paddlewheel._core", frozen)]
-#[derive(Default)]
-pub(crate) struct PyPaddleTensor(Mutex<Named>);
-
-#[derive(Clone, Default)]
-struct Named {
-    name: String,
-    tensor: Tensor,
-}
-
-impl PyPaddleTensor {
-    fn lock(&self) -> MutexGuard<'_, Named> {
-        self.0.lock().even_if_poisoned()
-    }
-}
-
-fn checked_lod(tensor: &mut Tensor, lod: Vec<Vec<usize>>) -> PyResult<()> {
-    let lod = Lod::from_offsets(lod);
-    if !lod.is_empty() {
-        lod.check(tensor.dims().first().copied().unwrap_or(0)).map_err(from_tensor)?;
-    }
-    tensor.set_lod(lod);
-    Ok(())
-}
-
-fn taken(data: &Bound<'_, PyAny>, tensor: &mut Tensor) -> PyResult<()> {
-    if !copy_array(data, tensor)? {
-        let kind = data.get_type();
-        return Err(PyTypeError::new_err(format!("a tensor is made of an array, not of {kind}")));
-    }
-    match tensor.dtype() {
-        DType::F32 | DType::I64 | DType::I32 => Ok(()),
-        other => {
-            let text = format!("a predictor takes float32, int64 or int32, not {}", other.name());
-            Err(PyTypeError::new_err(text))
-        }
-    }
-}
+/// Fluid's list of passes over a program, which is empty here.
+#[pyclass(name = "PaddlePassBuilder", module = "paddlewheel._core", frozen)]
+pub(crate) struct PyPassBuilder;
 
 #[pymethods]
-impl PyPaddleTensor {
-    #[new]
-    #[pyo3(signature = (data=None, name="", lod=Vec::new(), copy=true))]
-    fn new(
-        data: Option<&Bound<'_, PyAny>>,
-        name: &str,
-        lod: Vec<Vec<usize>>,
-        copy: bool,
-    ) -> PyResult<Self> {
-        let _ = copy;
-        let mut tensor = Tensor::default();
-        if let Some(data) = data {
-            taken(data, &mut tensor)?;
-            checked_lod(&mut tensor, lod)?;
-        }
-        Ok(Self(Mutex::new(Named { name: name.to_string(), tensor })))
+impl PyPassBuilder {
+    /// Nothing to do.
+    fn delete_pass(&self, name: &Bound<'_, PyAny>) {
+        let _ = name;
     }
 
-    /// The variable.
-    #[getter]
-    fn name(&self) -> String {
-        self.lock().name.clone()
+    /// Nothing to do.
+    fn append_pass(&self, name: &str) {
+        let _ = name;
     }
 
-    #[setter]
-    fn set_name(&self, name: String) {
-        self.lock().name = name;
+    /// Nothing to do.
+    fn insert_pass(&self, at: usize, name: &str) {
+        let _ = (at, name);
     }
 
-    /// The sizes of the dimensions.
-    #[getter]
-    fn shape(&self) -> Vec<usize> {
-        self.lock().tensor.dims().to_vec()
-    }
+    /// Nothing to do.
+    fn turn_on_debug(&self) {}
 
-    #[setter]
-    fn set_shape(&self, shape: Vec<usize>) -> PyResult<()> {
-        let dims: Vec<i64> = shape.iter().map(|&dim| dim as i64).collect();
-        let shape = Shape::from_dims(&dims).map_err(from_tensor)?;
-        self.lock().tensor.reshape(shape).map_err(from_tensor)
-    }
-
-    /// Sequence offsets.
-    #[getter]
-    fn lod(&self) -> Vec<Vec<usize>> {
-        self.lock().tensor.lod().levels().to_vec()
-    }
-
-    #[setter]
-    fn set_lod(&self, lod: Vec<Vec<usize>>) -> PyResult<()> {
-        checked_lod(&mut self.lock().tensor, lod)
-    }
-
-    /// The type of the elements.
-    #[getter]
-    fn dtype(&self) -> PaddleDType {
-        match self.lock().tensor.dtype() {
-            DType::I64 => PaddleDType::INT64,
-            DType::I32 => PaddleDType::INT32,
-            _ => PaddleDType::FLOAT32,
-        }
-    }
-
-    /// The numbers.
-    #[getter]
-    fn data(&self) -> PyPaddleBuf {
-        PyPaddleBuf(self.lock().tensor.clone())
-    }
-
-    /// The numbers as an array.
-    fn as_ndarray(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        to_numpy(py, &self.lock().tensor)
-    }
-}
-
-/// The numbers of a tensor.
-#[pyclass(name = "PaddleBuf", module = "paddlewheel._core", frozen)]
-pub(crate) struct PyPaddleBuf(Tensor);
-
-#[pymethods]
-impl PyPaddleBuf {
-    /// As a list of real numbers.
-    fn float_data(&self) -> PyResult<Vec<f32>> {
-        self.0.data::<f32>().map(<[f32]>::to_vec).map_err(from_tensor)
-    }
-
-    /// As a list of integers.
-    fn int64_data(&self) -> PyResult<Vec<i64>> {
-        self.0.data::<i64>().map(<[i64]>::to_vec).map_err(from_tensor)
-    }
-
-    /// As a list of small integers.
-    fn int32_data(&self) -> PyResult<Vec<i32>> {
-        self.0.data::<i32>().map(<[i32]>::to_vec).map_err(from_tensor)
-    }
-
-    /// As a flat list.
-    fn tolist(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        let flat = to_numpy(py, &self.0)?.call_method0(py, "ravel")?;
-        flat.call_method0(py, "tolist")
-    }
-
-    /// Bytes.
-    fn length(&self) -> usize {
-        self.0.bytes().len()
-    }
-
-    /// Whether there is none.
-    fn empty(&self) -> bool {
-        self.0.bytes().is_empty()
+    /// An empty list.
+    fn all_passes(&self) -> Vec<String> {
+        Vec::new()
     }
 }
 
@@ -408,11 +312,7 @@ impl PyZeroCopyTensor {
 
     /// The type of the elements.
     fn r#type(&self) -> PaddleDType {
-        match self.with(|tensor| tensor.dtype()) {
-            DType::I64 => PaddleDType::INT64,
-            DType::I32 => PaddleDType::INT32,
-            _ => PaddleDType::FLOAT32,
-        }
+        self.with(|tensor| PaddleDType::of(tensor.dtype()))
     }
 }
 
@@ -456,13 +356,13 @@ impl PyPaddlePredictor {
             return Err(PyValueError::new_err(text));
         }
         for (input, own) in inputs.iter().zip(&names) {
-            let Named { name, tensor } = input.get().lock().clone();
+            let name = input.get().name();
             let is_named = self.names_inputs || names.contains(&name);
-            feed.set(if is_named { &name } else { own }, tensor);
+            feed.set(if is_named { &name } else { own }, input.get().tensor()?);
         }
         let outputs = py.detach(|| self.predictor.run(&mut feed)).map_err(from_predict)?;
         let named = self.predictor.outputs().into_iter().zip(outputs);
-        Ok(named.map(|(name, tensor)| PyPaddleTensor(Mutex::new(Named { name, tensor }))).collect())
+        Ok(named.map(|(name, tensor)| PyPaddleTensor::of(&name, &tensor)).collect())
     }
 
     /// The names of the inputs.
@@ -552,6 +452,7 @@ pub(crate) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<PaddleDType>()?;
     m.add_class::<PyPaddleTensor>()?;
     m.add_class::<PyPaddleBuf>()?;
+    m.add_class::<PyPassBuilder>()?;
     m.add_class::<PyZeroCopyTensor>()?;
     m.add_class::<PyPaddlePredictor>()?;
     m.add_function(wrap_pyfunction!(create_paddle_predictor, m)?)

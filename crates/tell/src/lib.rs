@@ -15,7 +15,7 @@ pub use filter::{FilterError, Glog, LogFilter, TARGETS};
 pub use format::{LogFormat, LogIdentity};
 pub use log::{LogSettings, format, set_format, set_identity, start};
 pub use moving::is_terminal;
-pub use screen::{NOTE_EVERY, ProgressMode, apart, make_room, show_progress};
+pub use screen::{NOTE_EVERY, ProgressMode, apart, is_drawing, make_room, show_progress};
 
 /// The beginning of all our targets.
 pub const PREFIX: &str = "paddlewheel::";

@@ -75,6 +75,11 @@ pub fn apart<T>(write: impl FnOnce() -> T) -> T {
     }
 }
 
+/// Whether a line moves on the terminal: it takes the place of whatever has no end there.
+pub fn is_drawing() -> bool {
+    SCREEN.get().is_some_and(|screen| screen.is_drawing.load(Ordering::Relaxed))
+}
+
 /// Takes what moves away for a moment: something else is about to be written.
 pub fn make_room() {
     if let Some(screen) = SCREEN.get().filter(|screen| screen.is_drawing.load(Ordering::Relaxed)) {

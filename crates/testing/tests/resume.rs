@@ -323,6 +323,44 @@ fn what_was_taken_over_counts_only_with_a_cut_behind_it() {
     assert_same(&second, &whole, "started again");
 }
 
+/// A machine stops before a server has noted its first term, where one of the same numbers has served before: the term of that
+/// time says nothing of what the new one took over.
+#[test]
+fn a_term_of_earlier_servers_removes_nothing_that_was_taken_over() {
+    let (model, config) = (&still_model(sgd), &Config::default());
+    let job = |n_servers| Job { model, config, n_servers, n_trainers: 2 };
+    let folder = tempfile::tempdir().unwrap();
+    let first = job(2).keep(folder.path(), None).unwrap();
+    first.step(0);
+    cut(&first, 0);
+    drop(first);
+    let second = job(3).keep(folder.path(), Some(folder.path())).unwrap();
+    assert_eq!(go_back(&second), 1);
+    drop(second);
+    let term = folder.path().join("server.0/term.3.2");
+    let earlier = std::fs::read(&term).unwrap();
+    let third = job(2).keep(folder.path(), Some(folder.path())).unwrap();
+    assert_eq!(go_back(&third), 2);
+    third.step(1);
+    cut(&third, 3);
+    let mut newcomers = Newcomers::start(&job(3), folder.path());
+    assert_eq!(newcomers.catch_up(), 3);
+    third.step(2);
+    cut(&third, 4);
+    drop(third);
+    let (fourth, said) = newcomers.serve();
+    assert_eq!(read_bytes(&said).len(), 3, "{said:?}");
+    drop(fourth);
+    std::fs::write(&term, earlier).unwrap();
+    let fifth = job(3).keep(folder.path(), Some(folder.path())).unwrap();
+    let cuts = fifth.all.iter().map(|server| server.store.on_disk().unwrap().cuts);
+    assert!(cuts.clone().all(|cuts| cuts == [5]), "{:?}", cuts.collect::<Vec<_>>());
+    fifth.all.iter().for_each(|server| drop(server.store.roll_back(5, 9).unwrap()));
+    let whole = job(3).start();
+    (0..3).for_each(|step| drop(whole.step(step)));
+    assert_same(&fifth, &whole, "started again");
+}
+
 /// Trains with some servers and continues with others. Everything is as if the others had been
 /// there from the start.
 fn check(from: &Job<'_>, to: &Job<'_>, is_same_folder: bool) {

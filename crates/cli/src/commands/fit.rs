@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use ctr::{Architecture, Ctr, FeatureKind, FitCommand, Loss, mode_from_name};
 use fleet::ready::Watch;
-use fleet::{Fleet, cluster_of_process, env, flags, logging, role};
+use fleet::{Fleet, cluster_of_process, env, flags, logging, role, stores};
 use program::distributed::Mode;
 
 use crate::error::Result;
@@ -14,7 +14,8 @@ use crate::values::{self, CommaList, one_of};
 
 /// Trains a click-through model on a table.
 ///
-/// The table is a CSV file, a Parquet file or a click log of Criteo. What its columns are is guessed. In a job of
+/// The table is a CSV file, a Parquet file or a click log of Criteo, or several with the same columns: FILE may be a
+/// pattern ('part-*.csv') or the name of a file in a store (s3://, hdfs://, http://). What its columns are is guessed. In a job of
 /// launch_ps, servers hold the model and workers share the rows.
 #[derive(Args)]
 #[command(
@@ -161,6 +162,13 @@ impl Fit {
             }
             _ => self.validation,
         };
-        FitCommand { settings, file: self.file, save: self.save, test: self.test, validation }
+        FitCommand {
+            settings,
+            file: self.file,
+            stores: stores::stores(&env::process),
+            save: self.save,
+            test: self.test,
+            validation,
+        }
     }
 }

@@ -49,15 +49,21 @@ impl Output {
             return;
         }
         let is_foreign = self.open.is_some_and(|other| other != who);
+        // A line that moves would be drawn over it.
+        let has_end = text.ends_with(b"\n");
+        let needs_end = !has_end && tell::is_drawing();
         let out = &mut self.out;
         let written = tell::apart(|| {
             if is_foreign {
                 out.write_all(b"\n")?;
             }
             out.write_all(text)?;
+            if needs_end {
+                out.write_all(b"\n")?;
+            }
             out.flush()
         });
-        self.open = (!text.ends_with(b"\n")).then_some(who);
+        self.open = (!has_end && !needs_end).then_some(who);
         // A job does not end because nobody listens, and its processes do not wait for a reader that is gone.
         self.is_gone = written.is_err();
     }

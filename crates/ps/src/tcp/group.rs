@@ -17,10 +17,10 @@ pub type Stops = Arc<dyn Fn() -> bool + Send + Sync>;
 /// servers, so that no thread waits for one server while another client knows of the loss, and so that the
 /// first loss is named, not one that followed from it.
 #[derive(Clone, Debug, Default)]
-pub struct LostProcess(Arc<Mutex<Option<Loss>>>);
+pub struct LostProcess(Arc<Mutex<Option<LostKind>>>);
 
 #[derive(Clone, Debug)]
-enum Loss {
+enum LostKind {
     /// A server has said that a trainer is lost.
     Trainer { endpoint: Endpoint, refusal: Refusal },
     /// A server cannot be reached any more.
@@ -29,17 +29,17 @@ enum Loss {
 
 impl LostProcess {
     pub(super) fn note_trainer(&self, endpoint: &Endpoint, refusal: &Refusal) {
-        self.note(Loss::Trainer { endpoint: endpoint.clone(), refusal: refusal.clone() });
+        self.note(LostKind::Trainer { endpoint: endpoint.clone(), refusal: refusal.clone() });
     }
 
     /// Other errors are not about a lost server.
     pub(super) fn note_server(&self, error: Error) {
         if let Error::ServerLost { endpoint, silent_ms, last } = error {
-            self.note(Loss::Server { endpoint, silent_ms, last });
+            self.note(LostKind::Server { endpoint, silent_ms, last });
         }
     }
 
-    fn note(&self, loss: Loss) {
+    fn note(&self, loss: LostKind) {
         self.0.lock().even_if_poisoned().get_or_insert(loss);
     }
 
@@ -47,8 +47,10 @@ impl LostProcess {
         let lost = self.0.lock().even_if_poisoned().clone();
         match lost {
             None => Ok(()),
-            Some(Loss::Trainer { endpoint, refusal }) => Err(Error::Refused { endpoint, refusal }),
-            Some(Loss::Server { endpoint, silent_ms, last }) => {
+            Some(LostKind::Trainer { endpoint, refusal }) => {
+                Err(Error::Refused { endpoint, refusal })
+            }
+            Some(LostKind::Server { endpoint, silent_ms, last }) => {
                 Err(Error::ServerLost { endpoint, silent_ms, last })
             }
         }

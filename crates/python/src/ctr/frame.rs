@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use ::ctr::{Cell, values_of};
 use data::{DataFrame, Series, Values};
+use fleet::{env, stores};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString};
@@ -18,9 +19,9 @@ const MISSING: [&str; 2] = ["NAType", "NaTType"];
 /// A table: what has columns, or the path of a file.
 pub(crate) fn frame_from_py(table: &Bound<'_, PyAny>) -> PyResult<DataFrame> {
     let py = table.py();
-    if table.is_instance_of::<PyString>() || table.hasattr("__fspath__")? {
-        let path: String = py.import("os")?.call_method1("fspath", (table,))?.str()?.extract()?;
-        return py.detach(|| DataFrame::read(&path)).map_err(from_data);
+    if let Some(names) = file_names(table)? {
+        let stores = stores::stores(&env::process);
+        return py.detach(|| DataFrame::read_list(&names, &stores)).map_err(from_data);
     }
     let names = match table.cast::<PyDict>() {
         Ok(dict) => dict.keys().into_any(),
@@ -30,7 +31,7 @@ pub(crate) fn frame_from_py(table: &Bound<'_, PyAny>) -> PyResult<DataFrame> {
         Err(_) => {
             let kind = table.get_type().name()?;
             let text = format!(
-                "expected a DataFrame, a dict of columns or the path of a file, not {kind}"
+                "expected a DataFrame, a dict of columns or the paths of files, not {kind}"
             );
             return Err(PyTypeError::new_err(text));
         }
@@ -52,6 +53,23 @@ pub(crate) fn frame_from_py(table: &Bound<'_, PyAny>) -> PyResult<DataFrame> {
         series.push(Series { name, values });
     }
     DataFrame::new(series).map_err(from_data)
+}
+
+/// The name of a file or pattern, or a list of such names.
+fn file_names(table: &Bound<'_, PyAny>) -> PyResult<Option<Vec<String>>> {
+    if table.is_instance_of::<PyString>() || table.hasattr("__fspath__")? {
+        let path = table.py().import("os")?.call_method1("fspath", (table,))?;
+        return Ok(Some(vec![path.str()?.extract()?]));
+    }
+    let Ok(list) = table.cast::<PyList>() else { return Ok(None) };
+    let mut all = Vec::new();
+    for item in list {
+        match file_names(&item)? {
+            Some(names) => all.extend(names),
+            None => return Ok(None),
+        }
+    }
+    Ok(Some(all).filter(|all| !all.is_empty()))
 }
 
 fn column(name: &str, values: &Bound<'_, PyAny>) -> PyResult<Values> {

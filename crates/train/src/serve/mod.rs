@@ -151,7 +151,7 @@ pub fn serve(
     });
     let mut shutdown = Shutdown::new(serving, &store, &stop);
     let end = loop {
-        match result.recv_timeout(Duration::from_millis(50)) {
+        match result.recv_timeout(shutdown.look_every()) {
             Ok(end) => break end,
             Err(RecvTimeoutError::Disconnected) => break None,
             Err(RecvTimeoutError::Timeout) => shutdown.look(stops()),

@@ -7,6 +7,10 @@ use ps::tcp::Stop;
 
 use super::{BlockStore, Serving};
 
+/// How often it is looked whether the server was asked to end, and whether it can.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+const LOOK_EVERY_AT_END: Duration = Duration::from_millis(5);
+
 /// For so long a server without trainers waits for them.
 const ALONE: Duration = Duration::from_secs(1);
 
@@ -29,6 +33,12 @@ struct EndRequest {
 impl<'a> Shutdown<'a> {
     pub(super) fn new(serving: &'a Serving, store: &'a BlockStore, stop: &'a Stop) -> Self {
         Self { serving, store, stop, asked: None }
+    }
+
+    /// When to look again. Trainers wait while a server ends: others may take its place.
+    pub(super) fn look_every(&self) -> Duration {
+        let is_ending = self.asked.is_some() && !self.stop.is_set();
+        if is_ending { LOOK_EVERY_AT_END } else { LOOK_EVERY }
     }
 
     /// Looks again; `is_wanted` is true once for each request to end.

@@ -50,6 +50,8 @@ const CONNS_MAX: usize = 16_384;
 const CONN_DESCRIPTORS: u64 = 2;
 /// How often the dead are looked for.
 const TICK: Duration = Duration::from_millis(100);
+/// The same for a server that is about to end: trainers wait for who comes after it.
+const LAST_TICK: Duration = Duration::from_millis(10);
 /// How long a peer has to say who it is.
 const HELLO_TIMEOUT_MS: u64 = 30_000;
 /// A frame that has begun must end within this.
@@ -377,7 +379,7 @@ impl<S: Store + 'static> Driver<S> {
 
     /// Waits for the end, looking on the way for dead trainers and for connections whose time is up.
     fn run(&self, stop: &Stop) -> Option<End> {
-        let mut published = Published::default();
+        let (mut published, mut tick) = (Published::default(), TICK);
         let mut over = self.over.lock().even_if_poisoned();
         loop {
             if *over || stop.is_set() {
@@ -389,12 +391,13 @@ impl<S: Store + 'static> Driver<S> {
                 }
                 return self.server().end();
             }
-            let waited = self.changed.wait_timeout(over, TICK);
+            let waited = self.changed.wait_timeout(over, tick);
             drop(waited.even_if_poisoned());
             let is_alone = !self.conns().values().any(|conn| conn.is_proved());
             stop.0.is_alone.store(is_alone, Ordering::Relaxed);
             if stop.0.cut.swap(false, Ordering::Relaxed) {
                 self.server().want_cut();
+                tick = LAST_TICK;
             }
             self.act(None, |server, now| server.tick(now));
             self.look_after_conns();
