@@ -30,6 +30,13 @@ def took_over(scaled, log):
     return int(found[1]), int(found[2])
 
 
+def keep_waiting(scaled, server):
+    """A new server does not begin until the file is removed, so nobody turns to the others, which stand by."""
+    file = scaled.folder / ("no_turn.%d" % server)
+    file.touch()
+    return file
+
+
 def trainers(job):  # noqa: F811
     return [job.pid("trainer.%d" % rank) for rank in (0, 1)]
 
@@ -69,9 +76,11 @@ def test_who_dies_while_the_size_changes_is_started_again(job, victim):  # noqa:
     scaled = job("scaled", "sync", PACE="0.01")
     scaled.wait_for_step(60, n_cuts=1)
     pid = scaled.pid(victim)
+    held = keep_waiting(scaled, 2)
     scaled.cluster.start("scale", "-m", "paddlewheel", "scale", "snapshots", "--servers", "3")
     scaled.wait_for("standing by", lambda: "stands by" in scaled.log("serverlog.0.1"))
     os.kill(pid, signal.SIGKILL)
+    held.unlink()
     assert scaled.cluster.wait("scale") == 0, scaled.logs()
     scaled.finish()
     assert scaled.saved() == calm(job, "calm", 3), scaled.logs()
@@ -80,17 +89,15 @@ def test_who_dies_while_the_size_changes_is_started_again(job, victim):  # noqa:
 def test_who_dies_while_it_stands_by_leaves_nothing(job):  # noqa: F811
     scaled = job("scaled", "sync", PACE="0.02")
     scaled.wait_for_step(30, n_cuts=1)
+    held = keep_waiting(scaled, 0)
     scaled.cluster.start("scale", "-m", "paddlewheel", "scale", "snapshots", "--servers", "3")
-    scaled.wait_for("new servers", (scaled.folder / "server.2.pid").exists)
-    # So that nobody turns to the new ones.
-    scaled.cluster.signal("launcher", signal.SIGSTOP)
     scaled.wait_for("standing by", lambda: "stands by" in scaled.log("serverlog.2.1"))
     aside = scaled.folder / "snapshots" / "standby.server.2"
     assert list(aside.glob("base.*")), scaled.logs()
     os.kill(scaled.pid("server.2"), signal.SIGKILL)
-    scaled.cluster.signal("launcher", signal.SIGCONT)
     assert scaled.cluster.wait("scale") == 1, scaled.logs()
     assert "the job keeps its servers: a new server failed" in scaled.cluster.log("scale"), scaled.logs()
+    held.unlink()
     assert not list((scaled.folder / "snapshots").glob("standby.*"))
     assert "the job has 1 servers" in scale(scaled, 1), scaled.logs()
     scaled.finish()
@@ -111,14 +118,14 @@ def test_a_new_server_that_dies_at_its_turn_takes_over_again(job):  # noqa: F811
 def test_a_launcher_that_dies_while_servers_stand_by_goes_on_without_them(job):  # noqa: F811
     scaled = job("scaled", "sync", PACE="0.02")
     scaled.wait_for_step(30, n_cuts=1)
+    held = keep_waiting(scaled, 0)
     scaled.cluster.start("scale", "-m", "paddlewheel", "scale", "snapshots", "--servers", "3")
-    scaled.wait_for("new servers", (scaled.folder / "server.2.pid").exists)
-    scaled.cluster.signal("launcher", signal.SIGSTOP)
     scaled.wait_for("standing by", lambda: "stands by" in scaled.log("serverlog.2.1"))
     scaled.cluster.signal("launcher", signal.SIGKILL)
     scaled.cluster.wait("launcher")
     assert scaled.cluster.wait("scale") == 1, scaled.logs()
     assert list((scaled.folder / "snapshots").glob("standby.*")), "they are left over"
+    held.unlink()
     scaled.start()
     scaled.finish()
     assert not list((scaled.folder / "snapshots").glob("standby.*"))

@@ -2,7 +2,8 @@
 
 Arguments: the mode, the number of steps, the folder to save to. With `READER` in the environment, a reader of the program has
 the batches. With `CHANGES`, a trainer that was started again feeds other numbers. With `PLAIN`, the program itself cuts gradients for
-servers, and there is a parameter that every server has a part of. While there is a file `no_servers`, no server starts. `N_ROWS` says how many equal
+servers, and there is a parameter that every server has a part of. While there is a file `no_servers`, no server starts; while
+there is one `no_turn.N`, server N waits before it does, for a minute at most. `N_ROWS` says how many equal
 samples a step of a mode other than sync has.
 
 The steps of an undisturbed start take two seconds together, and the last steps are not made, until there is a file `hurry`: a
@@ -59,6 +60,9 @@ os.rename(role + ".pid.new", role + ".pid")
 if fleet.is_server():
     if os.path.exists("no_servers"):
         sys.exit("there is a file no_servers")
+    begun = time.monotonic()
+    while os.path.exists("no_turn.%d" % fleet.server_index()) and time.monotonic() < begun + 60:
+        time.sleep(0.01)
     fleet.init_server()
     fleet.run_server()
 
