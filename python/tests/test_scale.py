@@ -37,6 +37,16 @@ def keep_waiting(scaled, server):
     return file
 
 
+def standing_by(job):  # noqa: F811
+    """A job of which a new server stands by, and the file that keeps another one from its turn."""
+    scaled = job("scaled", "sync", PACE="0.02")
+    scaled.wait_for_step(30, n_cuts=1)
+    held = keep_waiting(scaled, 0)
+    scaled.cluster.start("scale", "-m", "paddlewheel", "scale", "snapshots", "--servers", "3")
+    scaled.wait_for("standing by", lambda: "stands by" in scaled.log("serverlog.2.1"))
+    return scaled, held
+
+
 def trainers(job):  # noqa: F811
     return [job.pid("trainer.%d" % rank) for rank in (0, 1)]
 
@@ -87,11 +97,7 @@ def test_who_dies_while_the_size_changes_is_started_again(job, victim):  # noqa:
 
 
 def test_who_dies_while_it_stands_by_leaves_nothing(job):  # noqa: F811
-    scaled = job("scaled", "sync", PACE="0.02")
-    scaled.wait_for_step(30, n_cuts=1)
-    held = keep_waiting(scaled, 0)
-    scaled.cluster.start("scale", "-m", "paddlewheel", "scale", "snapshots", "--servers", "3")
-    scaled.wait_for("standing by", lambda: "stands by" in scaled.log("serverlog.2.1"))
+    scaled, held = standing_by(job)
     aside = scaled.folder / "snapshots" / "standby.server.2"
     assert list(aside.glob("base.*")), scaled.logs()
     os.kill(scaled.pid("server.2"), signal.SIGKILL)
@@ -116,11 +122,7 @@ def test_a_new_server_that_dies_at_its_turn_takes_over_again(job):  # noqa: F811
 
 
 def test_a_launcher_that_dies_while_servers_stand_by_goes_on_without_them(job):  # noqa: F811
-    scaled = job("scaled", "sync", PACE="0.02")
-    scaled.wait_for_step(30, n_cuts=1)
-    held = keep_waiting(scaled, 0)
-    scaled.cluster.start("scale", "-m", "paddlewheel", "scale", "snapshots", "--servers", "3")
-    scaled.wait_for("standing by", lambda: "stands by" in scaled.log("serverlog.2.1"))
+    scaled, held = standing_by(job)
     scaled.cluster.signal("launcher", signal.SIGKILL)
     scaled.cluster.wait("launcher")
     assert scaled.cluster.wait("scale") == 1, scaled.logs()

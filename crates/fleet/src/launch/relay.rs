@@ -378,7 +378,7 @@ mod tests {
         page.wait_for("... done\n");
     }
 
-    /// Takes a byte at a time, and then nothing more.
+    /// Takes nothing.
     struct Closed;
 
     impl Write for Closed {
