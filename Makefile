@@ -39,10 +39,10 @@ $(VENV)/ready:
 check:  ## Format, lints, house rules: what a reviewer would say first
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
-	$(CARGO) test -p testing --locked --test tidy --test names --test documents
+	$(CARGO) test -p testing --locked --test house
 
 modules:  ## Shows which module of a crate uses which
-	$(CARGO) test --locked --quiet -p testing --test tidy -- --nocapture modules_of
+	$(CARGO) test --locked --quiet -p testing --test house -- --nocapture modules_of
 
 RIG := python/tests/rig
 
@@ -58,7 +58,7 @@ soak: $(VENV)/ready  ## Broken bytes for all that reads bytes, random inputs for
 	$(CARGO) run --profile soak --locked --quiet -p testing --bin soak -- $(TARGET) $(SEED) $(N)
 ifeq ($(TARGET),all)
 	FUZZ_SEED=$(SEED) FUZZ_EXECUTIONS=$(N) $(CARGO) test --profile soak --locked --quiet -p testing --test fuzz_ops -- --nocapture
-	SEEDS=$(SEEDS) $(CARGO) test --profile soak --locked --quiet -p testing --test simulation_recovery
+	SEEDS=$(SEEDS) $(CARGO) test --profile soak --locked --quiet -p testing --test recovery simulation_recovery
 	$(MAKE) kills
 endif
 

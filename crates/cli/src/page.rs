@@ -12,7 +12,7 @@ const WIDTH: usize = 100;
 const HEAD: &str = "# The command `paddlewheel`
 
 This page is what `paddlewheel COMMAND --help` prints; a test compares it. To write it again:
-`UPDATE=1 cargo test -p testing --test command_pages`. `pip install paddlewheel` installs the command with the Python package;
+`UPDATE=1 cargo test -p testing --test house command_pages`. `pip install paddlewheel` installs the command with the Python package;
 `cargo install paddlewheel-cli` installs it without Python. Then scripts are run by the Python that `PADDLEWHEEL_PYTHON` names, or by
 `python3`, which must have the package; executables and everything else need no Python.
 

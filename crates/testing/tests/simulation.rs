@@ -1,6 +1,6 @@
 //! Laws of a job, whatever the network does: shipping servers and links on a simulated network.
 //!
-//! `SEED=n cargo test -p testing --test simulation` replays one run of each law.
+//! `SEED=n cargo test -p testing --test protocol simulation::` replays one run of each law.
 
 use ps::Refusal;
 use ps::server::{Apply, End};

@@ -3,7 +3,7 @@
 //! - Every trainer gets the same bits, those of a sum in the order of ranks.
 //! - A trainer that dies is named to all others; nobody waits for ever.
 //!
-//! `SEED=n cargo test -p testing --test simulation_collective` repeats one run.
+//! `SEED=n cargo test -p testing --test protocol simulation_collective` repeats one run.
 #![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
 
 use std::collections::{BTreeMap, VecDeque};

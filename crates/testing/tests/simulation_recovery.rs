@@ -1,6 +1,6 @@
 //! Laws of a job whose processes die: shipping servers and links on simulated machines, disks and networks.
 //!
-//! `SEED=n cargo test -p testing --test simulation_recovery whatever` repeats one run, `EVENT=n … every_event`
+//! `SEED=n cargo test -p testing --test recovery whatever` repeats one run, `EVENT=n … every_event`
 //! one crash; `SEEDS=n` tries so many runs (`make soak`).
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -85,7 +85,7 @@ fn a_job_survives_whatever_happens_to_it() {
         match survives(&plan, &expected) {
             Ok(survived) => total(&mut sum, survived),
             Err(why) => panic!(
-                "SEED={seed} cargo test -p testing --test simulation_recovery whatever_happens\n{plan:#?}\n{why}"
+                "SEED={seed} cargo test -p testing --test recovery whatever_happens\n{plan:#?}\n{why}"
             ),
         }
     }
@@ -129,7 +129,7 @@ fn a_crash_at_every_event_of_a_small_job_is_survived() {
             match survives(&Plan { survival, ..plan.clone() }, &expected) {
                 Ok(survived) => total(&mut sum, survived),
                 Err(why) => panic!(
-                    "EVENT={event} cargo test -p testing --test simulation_recovery every_event\n{dead:?}: {why}"
+                    "EVENT={event} cargo test -p testing --test recovery every_event\n{dead:?}: {why}"
                 ),
             }
         }
@@ -159,9 +159,9 @@ fn a_server_that_is_asked_to_end_has_a_cut_first() {
     for seed in seeds(200) {
         match has_its_wish(seed, None) {
             Ok(survived) => total(&mut sum, survived),
-            Err(why) => panic!(
-                "SEED={seed} cargo test -p testing --test simulation_recovery asked_to_end\n{why}"
-            ),
+            Err(why) => {
+                panic!("SEED={seed} cargo test -p testing --test recovery asked_to_end\n{why}")
+            }
         }
     }
     assert!(sum.wishes > 50 || seeds(2).len() == 1, "{sum:?}");
@@ -185,9 +185,7 @@ fn goes_back_behind_damage(seed: u64, bug: Option<Bug>) -> Result<Survived, Stri
 fn a_damaged_cut_is_not_the_end_of_a_job() {
     for seed in seeds(100) {
         if let Err(why) = goes_back_behind_damage(seed, None) {
-            panic!(
-                "SEED={seed} cargo test -p testing --test simulation_recovery damaged_cut\n{why}"
-            );
+            panic!("SEED={seed} cargo test -p testing --test recovery damaged_cut\n{why}");
         }
     }
     let is_found = |seed: u64| goes_back_behind_damage(seed, Some(Bug::LoadsAnother)).is_err();

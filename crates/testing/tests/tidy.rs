@@ -464,3 +464,23 @@ fn every_dependency_has_a_reason() {
     let silent = foreign.filter(|name| !reasons.contains(&format!("| `{name}` |")));
     none("dependencies without a line in CONTRIBUTING.md", silent.collect());
 }
+
+/// Cargo finds no test by itself here (`autotests = false`), so a file that nothing names would never run.
+#[test]
+fn every_file_of_tests_is_in_a_program() {
+    let manifest = tree::read("crates/testing/Cargo.toml");
+    let texts = tree::texts(&[".rs"]);
+    let programs: String = texts
+        .iter()
+        .filter(|(name, _)| name.starts_with("crates/testing/tests/programs/"))
+        .map(|(_, text)| text.as_str())
+        .collect();
+    let lost: Vec<&str> = texts
+        .iter()
+        .filter_map(|(name, _)| name.strip_prefix("crates/testing/tests/")?.strip_suffix(".rs"))
+        .filter(|name| !name.contains('/'))
+        .filter(|name| !programs.contains(&format!("#[path = \"../{name}.rs\"]\nmod {name};\n")))
+        .filter(|name| !manifest.contains(&format!("[[test]]\nname = \"{name}\"\n")))
+        .collect();
+    assert!(lost.is_empty(), "add these to a file of tests/programs: {lost:?}");
+}

@@ -1,0 +1,10 @@
+//! House rules, documents and the pages of commands: what `make check` runs.
+
+#[path = "../command_pages.rs"]
+mod command_pages;
+#[path = "../documents.rs"]
+mod documents;
+#[path = "../names.rs"]
+mod names;
+#[path = "../tidy.rs"]
+mod tidy;
