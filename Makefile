@@ -1,6 +1,6 @@
 # `make` alone lists what can be asked for.
 .DEFAULT_GOAL := help
-.PHONY: help demo test py check modules bench interop engines stores wheel soak kills
+.PHONY: help demo test py rust check modules bench interop engines stores wheel soak kills
 
 CARGO ?= cargo
 PYTHON ?= python3
@@ -17,17 +17,27 @@ demo: $(VENV)/ready  ## Trains a line, then click-through rate on two servers an
 # A test that is skipped writes a line here, with the reason.
 SKIPPED := $(CURDIR)/$(VENV)/skipped.txt
 
-test: py  ## Runs every test; the last lines say what was skipped and why
-	$(CARGO) test --workspace --locked
-	@echo "$$(wc -l < $(SKIPPED)) skipped" && cat $(SKIPPED)
+# Both halves run, whatever the first one finds.
+test:  ## Runs every test, of Python and of Rust; the last lines say what was skipped and why, and what failed
+	@failed=""; \
+	$(MAKE) --no-print-directory py || failed="$$failed py"; \
+	$(MAKE) --no-print-directory rust || failed="$$failed rust"; \
+	if [ -f $(SKIPPED) ]; then echo "$$(wc -l < $(SKIPPED)) skipped"; cat $(SKIPPED); fi; \
+	if [ -n "$$failed" ]; then echo "failed:$$failed (make py: tests of Python; make rust: tests of Rust)" >&2; exit 1; fi
+
+rust:  ## Runs the tests of the crates
+	$(CARGO) test --workspace --locked --no-fail-fast
+
+OLD_NUMPY := sh python/tests/tools/old_numpy.sh
+PYTEST := $(VENV)/bin/python -m pytest -q -rs
 
 py: export SKIPPED_TESTS := $(SKIPPED)
 py: $(VENV)/ready  ## Builds the Python package into .venv and runs its tests, those of arrays with old numpys too
 	@: > $(SKIPPED)
 	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(VENV)/bin/maturin develop --quiet --locked
-	$(VENV)/bin/python -m pytest -q -rs python/tests
-	PYTHON="$(PYTHON)" sh python/tests/tools/old_numpy.sh 1.26 3.12 3.11 3.10 3.9
-	PYTHON="$(PYTHON)" sh python/tests/tools/old_numpy.sh 1.21 3.10 3.9
+	$(PYTEST) python/tests
+	PYTHON="$(PYTHON)" $(OLD_NUMPY) 1.26 3.12 3.11 3.10 3.9
+	PYTHON="$(PYTHON)" $(OLD_NUMPY) 1.21 3.10 3.9
 
 $(VENV)/ready:
 	$(PYTHON) -m venv $(VENV)
@@ -129,11 +139,13 @@ bench: $(VENV)/ready  ## Measures training, reading and calls from Python, one n
 
 WHEEL := .wheel
 
-wheel:  ## Builds a wheel for all Linux systems since 2014 into dist/, and trains with it in a clean environment
+wheel:  ## Builds a wheel for all Linux systems since 2014 into dist/, its symbols beside it, and trains with it in a clean environment
 	$(PYTHON) -m venv $(WHEEL)/build
 	$(WHEEL)/build/bin/python -m pip install --quiet "maturin[zig]>=1.8,<2" auditwheel
 	rm -rf dist $(WHEEL)/clean
-	PATH="$(CURDIR)/$(WHEEL)/build/bin:$$PATH" maturin build --release --locked --zig --compatibility manylinux2014 --out dist
+	CARGO_PROFILE_RELEASE_STRIP=none PATH="$(CURDIR)/$(WHEEL)/build/bin:$$PATH" \
+	    maturin build --release --locked --zig --compatibility manylinux2014 --out dist
+	$(WHEEL)/build/bin/python python/tools/strip_wheel.py dist/*.whl
 	$(WHEEL)/build/bin/auditwheel show dist/*.whl
 	$(PYTHON) -m venv $(WHEEL)/clean
 	$(WHEEL)/clean/bin/python -m pip install --quiet dist/*.whl

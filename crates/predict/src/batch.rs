@@ -218,6 +218,13 @@ impl Samples {
         self.set_at(at, column(values, lengths))
     }
 
+    /// Bytes of the tensors, with the offsets of their sequences.
+    pub(crate) fn n_bytes(&self) -> usize {
+        let n_offsets = |tensor: &Tensor| tensor.lod().last().map_or(0, <[usize]>::len);
+        let of = |tensor: &Tensor| tensor.bytes().len() + n_offsets(tensor) * size_of::<usize>();
+        self.feed.tensors().map(of).sum()
+    }
+
     /// How many samples there are; all slots must agree.
     pub fn n_samples(&self) -> Result<usize> {
         let mut first: Option<(&Slot, usize)> = None;

@@ -78,6 +78,36 @@ fn the_first_pages_are_short() {
     }
 }
 
+/// The first lines of tables that have no header: an empty line above cuts them off from theirs.
+fn cut_tables(text: &str) -> Vec<&str> {
+    let (mut above, mut is_code, mut found) = ("", false, Vec::new());
+    let mut lines = text.lines().peekable();
+    while let Some(line) = lines.next() {
+        is_code ^= line.trim_start().starts_with("```");
+        let is_row = |line: &str| line.starts_with('|');
+        let is_rule = |line: &&str| {
+            is_row(line) && line.contains('-') && line.chars().all(|c| "|-: ".contains(c))
+        };
+        if is_row(line) && !is_row(above) && !is_code && !lines.peek().is_some_and(is_rule) {
+            found.push(line);
+        }
+        above = line;
+    }
+    found
+}
+
+#[test]
+fn no_table_is_cut_by_an_empty_line() {
+    let cut = "| a | b |\n|---|:-:|\n| 1 | 2 |\n\n| 3 | 4 |\n| 5 | 6 |\n\n```\n| no table\n```\n";
+    assert_eq!(cut_tables(cut), ["| 3 | 4 |"]);
+    let pages = texts(&[".md"]);
+    assert!(pages.len() > 30, "pages are found");
+    for (page, text) in pages {
+        let cut = cut_tables(&text);
+        assert!(cut.is_empty(), "{page}: these rows have no header above them: {cut:?}");
+    }
+}
+
 /// The number before a name: `12 AllToAll(AllToAll),`.
 fn message_number(line: &str) -> Option<u32> {
     let (number, rest) = line.trim().split_once(' ')?;

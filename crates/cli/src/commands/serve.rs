@@ -13,8 +13,8 @@ use crate::values::some_seconds;
 
 /// Answers predictions of a saved model over HTTP.
 ///
-/// On this machine only, unless another --host is named. Prints where it listens, and ends with Ctrl-C or
-/// SIGTERM.
+/// On this machine only, unless another --host is named. Prints where it listens when the model is loaded. Ctrl-C and
+/// SIGTERM end it: requests that have begun are answered.
 #[derive(Args)]
 #[command(
     rename_all = "snake_case",
@@ -62,7 +62,7 @@ struct ServeLimits {
     /// Bytes of one request
     #[arg(long, value_name = "N", default_value_t = Limits::default().request_bytes)]
     request_bytes: usize,
-    /// Bytes of all requests in memory
+    /// Bytes of all requests and answers in memory
     #[arg(long, value_name = "N", default_value_t = Limits::default().total_bytes)]
     total_bytes: usize,
     /// Samples that may wait
@@ -74,9 +74,12 @@ struct ServeLimits {
     /// Seconds that a request may wait for its prediction
     #[arg(long, value_name = "S", default_value = "1", value_parser = some_seconds)]
     deadline: Duration,
-    /// Seconds that a client may take for a request
+    /// Seconds that a client may take to send a whole request, and to read a whole answer
     #[arg(long, value_name = "S", default_value = "10", value_parser = some_seconds)]
     client_timeout: Duration,
+    /// Seconds that requests have to be answered when the server is asked to end
+    #[arg(long, value_name = "S", default_value = "20", value_parser = some_seconds)]
+    grace_secs: Duration,
 }
 
 impl Serve {
@@ -95,13 +98,19 @@ impl Serve {
         let files = ModelFiles { model: self.model_filename, params: self.params_filename };
         // The usual way of ending a server is no error.
         let signals = Signals::watch()?;
+        // A large model takes long to load: whoever asks is told so.
+        let server = PredictionServer::listen(&settings)?;
         let predictor = Predictor::load_files(&self.dir, files)?;
         if self.follow {
             predictor.follow(self.every)?;
         }
-        let server = PredictionServer::start(predictor, &settings)?;
+        server.serve(predictor);
         print(&format!("serving on http://{}\n", server.address()))?;
         signals.wait();
+        if !server.end(self.limits.grace_secs) {
+            let patience = self.limits.grace_secs.as_secs_f64();
+            print(&format!("some requests were not answered within {patience} s\n"))?;
+        }
         Ok(0)
     }
 }

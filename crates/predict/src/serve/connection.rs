@@ -1,193 +1,198 @@
 //! One connection: request, answer, request, answer.
 
-use std::net::TcpStream;
-use std::sync::atomic::Ordering;
+use std::io::{self, Write};
+use std::sync::Arc;
 use std::time::Instant;
 
-use serde_json::json;
-
+use tensor::Tensor;
 use watch::http::{HttpAnswer, HttpRequest, JSON, NoRequest, Requests};
 
+use super::body::{Allowed, BadBody, samples_of};
+use super::budget::{Held, NoRoom};
+use super::connections::{Conn, ConnStage};
 use super::queue::{NotPredicted, Predicted};
-use super::{ServerState, json, raw};
-use crate::batch::Samples;
-use crate::error::Error;
+use super::send::{AnswerHead, Pieces, TimedStream, close, is_late};
+use super::{ServerState, json, probes, raw};
 use crate::model::Model;
 
 /// Raw columns, both ways.
 pub(super) const COLUMNS: &str = "application/x-paddlewheel-columns";
 
 /// Answers until the client goes or does something wrong.
-pub(super) fn serve(stream: TcpStream, shared: &ServerState) {
-    let limits = &shared.limits;
+pub(super) fn serve(conn: &Conn, shared: &ServerState) {
+    let (stream, limits) = (&conn.stream, &shared.limits);
     let _ = stream.set_nodelay(true);
-    if stream.set_write_timeout(Some(limits.client)).is_err() {
-        return;
-    }
-    let mut requests = Requests::new(&stream, limits.client, limits.request_bytes);
-    while !shared.stops.load(Ordering::Relaxed) {
-        let mut held = HeldBytes { shared, n_bytes: 0 };
-        let request =
-            requests.next(|kind, n_bytes| held.take(n_bytes.saturating_mul(weight(kind, shared))));
-        let started = Instant::now();
-        let answer = match request {
-            Ok(request) => {
-                let answer = answer(&request, shared);
-                let answer = if request.method == "HEAD" { answer.head_only() } else { answer };
-                if request.closes { answer.closing() } else { answer }
-            }
-            Err(NoRequest::Gone) => return,
-            Err(NoRequest::Bad(answer)) => answer,
-        };
-        shared.metrics.answered(answer.status(), started.elapsed());
-        if answer.send(&stream).is_err() || answer.closes() {
+    let n_bytes_max = limits.request_bytes.min(shared.budget.n_large());
+    let mut requests = Requests::new(stream, limits.client, n_bytes_max);
+    while !shared.has_stopped() && conn.enter(ConnStage::Idle) {
+        if requests.begin().is_err() || !conn.enter(ConnStage::Reads) {
             return;
         }
-    }
-}
-
-/// Bytes of a request, counted as long as it is in memory.
-struct HeldBytes<'a> {
-    shared: &'a ServerState,
-    n_bytes: usize,
-}
-
-impl HeldBytes<'_> {
-    fn take(&mut self, n_bytes: usize) -> bool {
-        let before = self.shared.n_bytes.fetch_add(n_bytes, Ordering::Relaxed);
-        self.n_bytes = n_bytes;
-        // One request is always taken, however large it may be.
-        before == 0 || before.saturating_add(n_bytes) <= self.shared.limits.total_bytes
-    }
-}
-
-impl Drop for HeldBytes<'_> {
-    fn drop(&mut self) {
-        self.shared.n_bytes.fetch_sub(self.n_bytes, Ordering::Relaxed);
-    }
-}
-
-/// How many bytes of memory a byte of a body may take until it is predicted: a number of JSON is two
-/// bytes of text, and a value of 32 bytes. A table has its cells beside that.
-fn weight(kind: &str, shared: &ServerState) -> usize {
-    let is_table = shared.predictor.model().encoding().is_some();
-    match (kind.starts_with(COLUMNS), is_table) {
-        (true, false) => 3,
-        (true, true) => 6,
-        (false, false) => 20,
-        (false, true) => 40,
-    }
-}
-
-fn answer(request: &HttpRequest, shared: &ServerState) -> HttpAnswer {
-    match (request.method.as_str(), request.path()) {
-        ("GET" | "HEAD", "/healthz") => health(shared),
-        ("GET", "/metrics") => HttpAnswer::metrics(shared.metrics.text(shared)),
-        ("GET", "/") => describe(shared),
-        ("POST", "/predict") => predict(request, shared),
-        (_, "/healthz" | "/metrics" | "/" | "/predict") => {
-            HttpAnswer::error(405, "POST to /predict; GET /, /healthz and /metrics")
+        let mut held = shared.budget.hold();
+        let request = requests.next(|n_bytes| held.take(n_bytes).is_ok());
+        if !conn.enter(ConnStage::Answers) {
+            return;
         }
-        _ => HttpAnswer::error(404, "there are /, /predict, /healthz and /metrics"),
-    }
-}
-
-fn health(shared: &ServerState) -> HttpAnswer {
-    let (n_loaded, last_error) = shared.predictor.loads();
-    let body = json!({
-        "status": "ok",
-        "model": shared.predictor.dir().display().to_string(),
-        "models_loaded": n_loaded,
-        "reload_error": last_error,
-    });
-    HttpAnswer::json(body)
-}
-
-/// What the model takes and gives.
-fn describe(shared: &ServerState) -> HttpAnswer {
-    let slots: Vec<_> = shared
-        .predictor
-        .slots()
-        .iter()
-        .map(|slot| {
-            json!({
-                "name": slot.name,
-                "type": slot.dtype.name(),
-                "shape": slot.dims,
-                "sequence": slot.is_sequence(),
-            })
-        })
-        .collect();
-    let mut body = json!({ "slots": slots, "outputs": shared.predictor.outputs() });
-    if let Some(encoding) = shared.predictor.model().encoding() {
-        let features = encoding.features.iter();
-        body["columns"] = features
-            .map(|column| json!({ "name": column.name, "kind": column.kind().name() }))
-            .collect();
-    }
-    HttpAnswer::json(body)
-}
-
-fn predict(request: &HttpRequest, shared: &ServerState) -> HttpAnswer {
-    let model = shared.predictor.model();
-    let is_raw = request.kind.starts_with(COLUMNS);
-    let filled = batch_of(&request.body, is_raw, &model);
-    let (batch, n_samples) = match filled.and_then(|batch| Ok((batch.n_samples()?, batch))) {
-        Ok((n_samples, batch)) => (batch, n_samples),
-        Err(problem) => return HttpAnswer::error(400, &problem.to_string()),
-    };
-    if n_samples > shared.limits.queued_samples {
-        let most = shared.limits.queued_samples;
-        return HttpAnswer::error(
-            413,
-            &format!("a request has at most {most} samples, not {n_samples}"),
-        );
-    }
-    let deadline = Instant::now() + shared.limits.deadline;
-    match shared.queue.predict(model.clone(), batch, deadline) {
-        Ok(Predicted { outputs }) => {
-            let names = model.fetches();
-            match is_raw || request.accepts.starts_with(COLUMNS) {
-                true => HttpAnswer::new(COLUMNS, raw::write(names, &outputs, n_samples)),
-                false => HttpAnswer::new(JSON, json::write(names, &outputs)),
+        let started = Instant::now();
+        let (answer, mut head) = match request {
+            Ok(request) => {
+                let head = AnswerHead {
+                    kind: JSON,
+                    n_bytes: None,
+                    closes: request.closes || shared.is_ending(),
+                    is_old: request.is_old,
+                };
+                (answer(request, held, shared), head)
+            }
+            Err(NoRequest::Gone) => return,
+            Err(NoRequest::Bad(answer)) => {
+                let head = AnswerHead { kind: JSON, n_bytes: None, closes: true, is_old: true };
+                (Answer::Plain(answer), head)
+            }
+        };
+        let status = answer.status();
+        shared.metrics.answered(status, started.elapsed());
+        shared.metrics.refused.add((status == 503).into());
+        let out = TimedStream::new(stream, Instant::now() + limits.client);
+        match answer.send(out, &mut head) {
+            Ok(false) => {}
+            Ok(true) => return close(stream),
+            Err(error) => {
+                shared.metrics.cut_off.add(is_late(&error).into());
+                return;
             }
         }
-        Err(NotPredicted::Full) => {
-            shared.metrics.refused.add(1);
-            HttpAnswer::error(503, "too many requests wait; try again")
+    }
+}
+
+/// What is sent back.
+enum Answer {
+    Plain(HttpAnswer),
+    /// What the model takes and gives.
+    Description(Arc<Model>),
+    Predictions(Predictions),
+}
+
+struct Predictions {
+    model: Arc<Model>,
+    outputs: Vec<Tensor>,
+    n_samples: usize,
+    is_raw: bool,
+    /// The memory of the outputs, until they are sent.
+    _held: Held,
+}
+
+impl Answer {
+    fn error(status: u16, problem: &str) -> Self {
+        Self::Plain(HttpAnswer::error(status, problem))
+    }
+
+    fn no_room(no_room: NoRoom) -> Self {
+        match no_room {
+            NoRoom::Full => {
+                Self::error(503, "other requests and answers fill the memory; try again")
+            }
+            NoRoom::TooLarge => Self::error(
+                413,
+                "the request or its answer needs more memory than there is for all: send fewer samples, or raise \
+                 --total_bytes",
+            ),
         }
-        Err(NotPredicted::Late) => HttpAnswer::error(504, "the prediction was not made in time"),
+    }
+
+    fn status(&self) -> u16 {
+        match self {
+            Self::Plain(answer) => answer.status(),
+            Self::Description(_) | Self::Predictions(_) => 200,
+        }
+    }
+
+    /// Sends it; whether the connection ends with it.
+    fn send(self, mut out: TimedStream<'_>, head: &mut AnswerHead) -> io::Result<bool> {
+        match self {
+            Self::Plain(answer) => {
+                let answer = if head.closes { answer.closing() } else { answer };
+                out.write_all(&answer.to_bytes())?;
+                Ok(answer.closes())
+            }
+            Self::Description(model) => {
+                let mut pieces = Pieces::new(out, *head);
+                json::write_description(&mut pieces, &model)?;
+                pieces.finish()
+            }
+            Self::Predictions(Predictions { model, outputs, n_samples, is_raw: true, .. }) => {
+                let names = model.fetches();
+                (head.kind, head.n_bytes) = (COLUMNS, Some(raw::n_bytes(names, &outputs)));
+                let mut pieces = Pieces::new(out, *head);
+                raw::write(&mut pieces, names, &outputs, n_samples)?;
+                pieces.finish()
+            }
+            Self::Predictions(Predictions { model, outputs, .. }) => {
+                let mut pieces = Pieces::new(out, *head);
+                json::write_predictions(&mut pieces, model.fetches(), &outputs)?;
+                pieces.finish()
+            }
+        }
+    }
+}
+
+fn answer(request: HttpRequest, held: Held, shared: &ServerState) -> Answer {
+    if let Some(answer) = probes::answer(&request, shared) {
+        let is_head = request.method == "HEAD";
+        return Answer::Plain(if is_head { answer.head_only() } else { answer });
+    }
+    match (request.method.as_str(), request.path()) {
+        ("GET", "/") => match shared.predictor.get() {
+            Some(predictor) => Answer::Description(predictor.model()),
+            None => not_loaded(),
+        },
+        ("POST", "/predict") => match shared.predictor.get() {
+            Some(predictor) => predict(request, held, predictor.model(), shared),
+            None => not_loaded(),
+        },
+        (_, "/healthz" | "/readyz" | "/metrics" | "/" | "/predict") => {
+            Answer::error(405, "POST to /predict; GET /, /healthz, /readyz and /metrics")
+        }
+        _ => Answer::error(404, "there are /, /predict, /healthz, /readyz and /metrics"),
+    }
+}
+
+fn not_loaded() -> Answer {
+    Answer::error(503, "the model is being loaded")
+}
+
+fn predict(
+    request: HttpRequest,
+    mut held: Held,
+    model: Arc<Model>,
+    shared: &ServerState,
+) -> Answer {
+    let is_raw = request.kind.starts_with(COLUMNS);
+    let answers_raw = is_raw || request.accepts.starts_with(COLUMNS);
+    let n_samples_max = shared.limits.queued_samples;
+    let allowed = &mut Allowed { held: &mut held, n_samples_max };
+    let filled = samples_of(request.body, is_raw, &model, allowed);
+    let (batch, n_samples) = match filled.and_then(|batch| Ok((batch.n_samples()?, batch))) {
+        Ok((n_samples, batch)) => (batch, n_samples),
+        Err(BadBody::NoRoom(no_room)) => return Answer::no_room(no_room),
+        Err(problem @ BadBody::TooMany(_)) => return Answer::error(413, &problem.to_string()),
+        Err(problem) => return Answer::error(400, &problem.to_string()),
+    };
+    let deadline = Instant::now() + shared.limits.deadline;
+    match shared.queue.predict(model.clone(), batch, held, deadline) {
+        Ok(Predicted { outputs, held: _held }) => Answer::Predictions(Predictions {
+            model,
+            outputs,
+            n_samples,
+            is_raw: answers_raw,
+            _held,
+        }),
+        Err(NotPredicted::Full) => Answer::error(503, "too many requests wait; try again"),
+        Err(NotPredicted::NoRoom(no_room)) => Answer::no_room(no_room),
+        Err(NotPredicted::Late) => Answer::error(504, "the prediction was not made in time"),
         Err(NotPredicted::Failed(error)) => match error.is_of_request() {
-            true => HttpAnswer::error(400, &error.to_string()),
-            false => HttpAnswer::error(500, &error.to_string()),
+            true => Answer::error(400, &error.to_string()),
+            false => Answer::error(500, &error.to_string()),
         },
     }
-}
-
-/// The samples of a body: slots of the model, or rows of a table if CTR saved it.
-fn batch_of(body: &[u8], is_raw: bool, model: &Model) -> Result<Samples, BadBody> {
-    if let Some(encoding) = model.encoding() {
-        let frame = if is_raw { raw::table(body)? } else { json::table(body, encoding)? };
-        return Ok(model.encode(encoding, &frame)?);
-    }
-    let mut batch = model.batch();
-    match is_raw {
-        true => raw::fill(body, &mut batch)?,
-        false => json::fill(body, &mut batch)?,
-    }
-    Ok(batch)
-}
-
-/// Why a body is no batch.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum BadBody {
-    /// It is no JSON.
-    #[error("the body is no JSON: {0}")]
-    Json(#[from] serde_json::Error),
-    /// It has another form.
-    #[error("{0}")]
-    Form(String),
-    /// It does not fit the model.
-    #[error(transparent)]
-    Samples(#[from] Error),
 }

@@ -1,12 +1,12 @@
 //! What a server counts, as OpenMetrics text.
 
 use std::fmt::Write;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use count::Counter;
 
 use super::ServerState;
+use crate::predictor::Predictor;
 
 /// Upper ends of the ranges that durations of requests are counted in, in microseconds.
 const BOUNDS: [u64; 14] = [
@@ -14,7 +14,7 @@ const BOUNDS: [u64; 14] = [
     1_000_000,
 ];
 
-const STATUSES: [u16; 12] = [200, 400, 404, 405, 408, 411, 413, 431, 500, 503, 504, 0];
+const STATUSES: [u16; 13] = [200, 400, 404, 405, 408, 413, 417, 431, 500, 501, 503, 504, 0];
 
 #[derive(Debug, Default)]
 pub(super) struct Metrics {
@@ -22,6 +22,8 @@ pub(super) struct Metrics {
     pub(super) batches: Counter,
     /// Requests that were refused because there was no room.
     pub(super) refused: Counter,
+    /// Answers that were not read in time.
+    pub(super) cut_off: Counter,
     by_status: [Counter; STATUSES.len()],
     durations: [Counter; BOUNDS.len() + 1],
     micros: Counter,
@@ -56,15 +58,20 @@ impl Metrics {
         family("batches", "counter", "Runs of the model.", &one("_total", self.batches.get()));
         let refused = one("_total", self.refused.get());
         family("refused", "counter", "Requests for which there was no room.", &refused);
-        let (n_loaded, error) = shared.predictor.loads();
+        let cut_off = one("_total", self.cut_off.get());
+        family("cut_off", "counter", "Answers that a client did not read in time.", &cut_off);
+        let held = one("", shared.budget.n_held() as u64);
+        family("held_bytes", "gauge", "Bytes of requests and answers in memory.", &held);
+        let predictor = shared.predictor.get();
+        let (n_loaded, error) = predictor.map(Predictor::loads).unwrap_or_default();
         family("models", "counter", "Models that were loaded.", &one("_total", n_loaded));
         let failed = one("", error.is_some().into());
         family("reload_failed", "gauge", "1 if the newest model cannot be loaded.", &failed);
-        let n_bytes = one("", shared.predictor.n_bytes() as u64);
+        let n_bytes = one("", predictor.map_or(0, Predictor::n_bytes) as u64);
         family("model_bytes", "gauge", "Bytes of the parameters.", &n_bytes);
         let n_queued = one("", shared.queue.n_samples() as u64);
         family("queued_samples", "gauge", "Samples that wait.", &n_queued);
-        let n_connections = shared.n_connections.load(Ordering::Relaxed) as u64;
+        let n_connections = shared.connections.len() as u64;
         family("connections", "gauge", "Open connections.", &one("", n_connections));
         let mut lines = Vec::new();
         let mut n = 0;

@@ -5,27 +5,38 @@
 //! predict, and hand the results back. So many small requests cost as much as one large one, and a request
 //! that comes alone does not wait for others.
 //!
-//! **Invariant:** memory has a limit whatever clients do: connections, bytes of requests and samples that
-//! wait are counted, and what is too much is refused at once.
+//! **Invariant:** memory has a limit whatever clients do: connections, samples that wait, and the bytes of
+//! requests and answers are counted, from the first byte that is read to the last one that is sent. What is
+//! too much is refused at once.
+//!
+//! **Invariant:** no client makes another one wait. A request, and the reading of an answer, have a deadline each;
+//! a connection that only waits gives its place to a new one; the health of the server is told in any case.
 
+mod body;
+mod budget;
 mod check;
 mod connection;
+mod connections;
 mod json;
 mod metrics;
+mod probes;
 mod queue;
 mod raw;
+mod send;
 
-use std::io;
+use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub use self::check::read_request;
 
 use watch::http::HttpAnswer;
 
+use self::budget::Budget;
+use self::connections::Connections;
 use self::metrics::Metrics;
 use self::queue::Queue;
 use crate::error::{Error, Result};
@@ -38,7 +49,7 @@ pub struct Limits {
     pub connections: usize,
     /// Bytes of one request.
     pub request_bytes: usize,
-    /// Bytes of all requests that are being read or answered.
+    /// Bytes of all requests and answers in memory.
     pub total_bytes: usize,
     /// Samples that wait.
     pub queued_samples: usize,
@@ -46,7 +57,7 @@ pub struct Limits {
     pub batch_samples: usize,
     /// How long a request may wait for its prediction.
     pub deadline: Duration,
-    /// How long a client may take to send a request, or to read an answer.
+    /// How long a client may take to send a whole request, and to read a whole answer.
     pub client: Duration,
 }
 
@@ -85,16 +96,48 @@ impl Default for Settings {
     }
 }
 
+/// A connection that waits for its client this long gives its place to a new one, if there is none else.
+const IDLE: Duration = Duration::from_secs(1);
+/// Connections for which there is no place, and that are asked what they want; a multiple of the places.
+const PROBES_PER_PLACE: usize = 4;
+/// How often an end looks whether all requests are answered.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
 /// What all threads of a server share.
 struct ServerState {
-    predictor: Predictor,
+    /// There is none while it is loaded.
+    predictor: OnceLock<Predictor>,
     limits: Limits,
     queue: Queue,
     metrics: Metrics,
-    n_connections: AtomicUsize,
-    /// Bytes of requests that are being read or answered.
-    n_bytes: AtomicUsize,
+    connections: Arc<Connections>,
+    n_probes: AtomicUsize,
+    budget: Arc<Budget>,
+    /// Requests are answered, and connections end with them.
+    ends: AtomicBool,
     stops: AtomicBool,
+}
+
+impl ServerState {
+    fn is_ending(&self) -> bool {
+        self.ends.load(Ordering::Relaxed)
+    }
+
+    fn has_stopped(&self) -> bool {
+        self.stops.load(Ordering::Relaxed)
+    }
+
+    /// Why nobody should send predictions here.
+    fn not_ready(&self) -> Option<&'static str> {
+        if self.is_ending() {
+            return Some("the server was asked to end");
+        }
+        if self.predictor.get().is_none() {
+            return Some("the model is being loaded");
+        }
+        let is_late = self.queue.is_late(Instant::now());
+        is_late.then_some("predictions are not made in time")
+    }
 }
 
 /// Answers predictions until it is dropped.
@@ -146,18 +189,27 @@ impl std::fmt::Debug for PredictionServer {
 impl PredictionServer {
     /// Begins to answer.
     pub fn start(predictor: Predictor, settings: &Settings) -> Result<Self> {
+        let server = Self::listen(settings)?;
+        server.serve(predictor);
+        Ok(server)
+    }
+
+    /// Begins to answer questions about itself. Predictions are refused until there is a model.
+    pub fn listen(settings: &Settings) -> Result<Self> {
         let address = format!("{}:{}", settings.host, settings.port);
         let failed = |source| Error::Listen { address: address.clone(), source };
         let listener = TcpListener::bind(&address).map_err(failed)?;
         let local = listener.local_addr().map_err(failed)?;
         let limits = settings.limits;
         let shared = Arc::new(ServerState {
-            predictor,
+            predictor: OnceLock::new(),
             limits,
             queue: Queue::new(limits.queued_samples, limits.batch_samples),
             metrics: Metrics::default(),
-            n_connections: AtomicUsize::new(0),
-            n_bytes: AtomicUsize::new(0),
+            connections: Arc::default(),
+            n_probes: AtomicUsize::new(0),
+            budget: Budget::new(limits.total_bytes),
+            ends: AtomicBool::new(false),
             stops: AtomicBool::new(false),
         });
         let mut server = Self { shared: shared.clone(), address: local, threads: Vec::new() };
@@ -171,14 +223,34 @@ impl PredictionServer {
         Ok(server)
     }
 
+    /// Predicts with this model from now on; the first one counts.
+    pub fn serve(&self, predictor: Predictor) {
+        let _ = self.shared.predictor.set(predictor);
+    }
+
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Ends in order: it is no longer ready, and requests that have begun are answered, for this long at most.
+    /// Whether all of them were.
+    pub fn end(self, patience: Duration) -> bool {
+        self.shared.ends.store(true, Ordering::Relaxed);
+        let until = Instant::now() + patience;
+        while self.shared.connections.n_in_flight() > 0 {
+            if Instant::now() >= until {
+                return false;
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+        true
     }
 }
 
 impl Drop for PredictionServer {
     fn drop(&mut self) {
+        self.shared.ends.store(true, Ordering::Relaxed);
         self.shared.stops.store(true, Ordering::Relaxed);
         self.shared.queue.stop();
         // Wakes the thread that accepts.
@@ -196,7 +268,7 @@ fn spawn(name: &'static str, run: impl FnOnce() + Send + 'static) -> Result<Join
 
 fn accept(listener: &TcpListener, shared: &Arc<ServerState>) {
     for stream in listener.incoming() {
-        if shared.stops.load(Ordering::Relaxed) {
+        if shared.has_stopped() {
             return;
         }
         match stream {
@@ -208,33 +280,35 @@ fn accept(listener: &TcpListener, shared: &Arc<ServerState>) {
 }
 
 fn begin(stream: TcpStream, shared: &Arc<ServerState>) {
-    let n = shared.n_connections.fetch_add(1, Ordering::Relaxed);
-    if n >= shared.limits.connections {
-        shared.metrics.refused.add(1);
-        let _ = refuse(stream);
-        shared.n_connections.fetch_sub(1, Ordering::Relaxed);
-        return;
-    }
-    let own = shared.clone();
-    let started = spawn("connection", move || {
-        let _held = Held(&own);
-        connection::serve(stream, &own);
-    });
-    if started.is_err() {
-        shared.n_connections.fetch_sub(1, Ordering::Relaxed);
+    let (own, n_max) = (shared.clone(), shared.limits.connections);
+    match shared.connections.add(stream, n_max, IDLE) {
+        Ok(open) => {
+            let _ = spawn("connection", move || connection::serve(&open.conn, &own));
+        }
+        Err(stream) => {
+            let n_before = shared.n_probes.fetch_add(1, Ordering::Relaxed);
+            let probe = Probe(own);
+            if n_before >= n_max.saturating_mul(PROBES_PER_PLACE) {
+                shared.metrics.refused.add(1);
+                let _ = refuse(&stream);
+                return;
+            }
+            let _ = spawn("probe", move || probes::serve_once(&stream, &probe.0));
+        }
     }
 }
 
-/// Counts a connection, also if its thread panics.
-struct Held<'a>(&'a ServerState);
+/// Counts a connection without a place, also if its thread panics.
+struct Probe(Arc<ServerState>);
 
-impl Drop for Held<'_> {
+impl Drop for Probe {
     fn drop(&mut self) {
-        self.0.n_connections.fetch_sub(1, Ordering::Relaxed);
+        self.0.n_probes.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-fn refuse(stream: TcpStream) -> io::Result<()> {
-    stream.set_write_timeout(Some(Duration::from_millis(100)))?;
-    HttpAnswer::error(503, "there are too many connections").closing().send(&stream)
+fn refuse(stream: &TcpStream) -> io::Result<()> {
+    let answer = HttpAnswer::error(503, "there are too many connections").closing();
+    let until = Instant::now() + Duration::from_millis(100);
+    send::TimedStream::new(stream, until).write_all(&answer.to_bytes())
 }

@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use tensor::{EvenIfPoisoned, Tensor};
 
+use super::budget::{Held, NoRoom};
 use super::metrics::Metrics;
 use crate::batch::Samples;
 use crate::compute::{have_rows, rows_of_all};
@@ -17,6 +18,8 @@ use crate::model::Model;
 #[derive(Debug)]
 pub(super) struct Predicted {
     pub(super) outputs: Vec<Tensor>,
+    /// The memory of the outputs.
+    pub(super) held: Held,
 }
 
 /// Why nothing was predicted.
@@ -26,9 +29,14 @@ pub(super) enum NotPredicted {
     Full,
     /// It took too long.
     Late,
+    /// There is no memory for what was predicted.
+    NoRoom(NoRoom),
     /// The prediction failed.
     Failed(Error),
 }
+
+/// Bytes of a batch that is kept to be filled again.
+const JOINED_BYTES_MAX: usize = 4 << 20;
 
 type PredictionResult = Result<Predicted, NotPredicted>;
 
@@ -56,9 +64,33 @@ impl Reply {
 struct Waiting {
     model: Arc<Model>,
     batch: Samples,
+    /// The memory of the batch.
+    held: Held,
     n_samples: usize,
     deadline: Instant,
     reply: Arc<Reply>,
+}
+
+impl Waiting {
+    /// Ends the wait. What was predicted is counted; the batch is no longer there.
+    fn tell(self, outcome: Result<Vec<Tensor>, Error>) {
+        let Self { batch, mut held, reply, .. } = self;
+        reply.tell(match outcome {
+            Ok(outputs) => {
+                let n_bytes = outputs.iter().map(n_bytes_of).sum();
+                let taken = held.take(n_bytes);
+                drop(batch);
+                held.shrink_to(n_bytes);
+                taken.map(|()| Predicted { outputs, held }).map_err(NotPredicted::NoRoom)
+            }
+            Err(error) => Err(NotPredicted::Failed(error)),
+        });
+    }
+}
+
+fn n_bytes_of(tensor: &Tensor) -> usize {
+    let n_offsets: usize = tensor.lod().levels().iter().map(Vec::len).sum();
+    tensor.bytes().len() + n_offsets * size_of::<usize>()
 }
 
 #[derive(Default)]
@@ -89,6 +121,11 @@ impl Queue {
         self.lock().n_samples
     }
 
+    /// Whether the first one that waits should have been answered before this time.
+    pub(super) fn is_late(&self, time: Instant) -> bool {
+        self.lock().waiting.front().is_some_and(|first| first.deadline < time)
+    }
+
     /// Ends the threads that predict.
     pub(super) fn stop(&self) {
         self.lock().stops = true;
@@ -100,6 +137,7 @@ impl Queue {
         &self,
         model: Arc<Model>,
         batch: Samples,
+        held: Held,
         deadline: Instant,
     ) -> PredictionResult {
         let n_samples = batch.n_samples().map_err(NotPredicted::Failed)?;
@@ -113,7 +151,7 @@ impl Queue {
             }
             state.n_samples += n_samples;
             let reply = reply.clone();
-            state.waiting.push_back(Waiting { model, batch, n_samples, deadline, reply });
+            state.waiting.push_back(Waiting { model, batch, held, n_samples, deadline, reply });
         }
         self.told.notify_one();
         reply.wait(deadline)
@@ -165,13 +203,22 @@ impl Queue {
 }
 
 /// Predicts for all together if that can be, else for each alone.
-fn predict_all(mut taken: Vec<Waiting>, joined: &mut Option<Samples>) {
-    if taken.len() > 1 && taken[0].model.computes_by_sample() && predict_joined(&taken, joined) {
+fn predict_all(taken: Vec<Waiting>, joined: &mut Option<Samples>) {
+    if taken.len() > 1
+        && taken[0].model.computes_by_sample()
+        && let Some(outputs) = predict_joined(&taken, joined)
+    {
+        let mut first = 0;
+        for waiting in taken {
+            let n = waiting.n_samples;
+            waiting.tell(Ok(rows_of_all(&outputs, first, n)));
+            first += n;
+        }
         return;
     }
-    for Waiting { model, batch, reply, .. } in &mut taken {
-        let outcome = guarded(model, batch).map(|outputs| Predicted { outputs });
-        reply.tell(outcome.map_err(NotPredicted::Failed));
+    for mut waiting in taken {
+        let outcome = guarded(&waiting.model, &mut waiting.batch);
+        waiting.tell(outcome);
     }
 }
 
@@ -184,24 +231,16 @@ fn guarded(model: &Model, batch: &mut Samples) -> Result<Vec<Tensor>, Error> {
     })
 }
 
-/// False if there is no result for all of them, or it has no row for each sample.
-fn predict_joined(taken: &[Waiting], joined: &mut Option<Samples>) -> bool {
+/// `None` if there is no result for all of them, or it has no row for each sample.
+fn predict_joined(taken: &[Waiting], joined: &mut Option<Samples>) -> Option<Vec<Tensor>> {
     let model = &taken[0].model;
     let n_samples: usize = taken.iter().map(|waiting| waiting.n_samples).sum();
-    if joined.as_ref().is_none_or(|batch| *batch.slots() != **model.slots()) {
-        *joined = Some(model.batch());
-    }
-    let Some(batch) = joined.as_mut() else { return false };
+    // Memory of batches of the usual size is used again.
+    let is_of_use =
+        |batch: &Samples| batch.n_bytes() <= JOINED_BYTES_MAX && *batch.slots() == **model.slots();
+    let mut batch = joined.take().filter(is_of_use).unwrap_or_else(|| model.batch());
     batch.join(taken.iter().map(|waiting| &waiting.batch));
-    let Ok(outputs) = guarded(model, batch) else { return false };
-    if !have_rows(&outputs, n_samples) {
-        return false;
-    }
-    let mut first = 0;
-    for waiting in taken {
-        let own = rows_of_all(&outputs, first, waiting.n_samples);
-        first += waiting.n_samples;
-        waiting.reply.tell(Ok(Predicted { outputs: own }));
-    }
-    true
+    let outputs = guarded(model, &mut batch);
+    *joined = Some(batch).filter(is_of_use);
+    outputs.ok().filter(|outputs| have_rows(outputs, n_samples))
 }

@@ -4,10 +4,12 @@
 //! 5 float32, 3 int64, 2 int32), form u8. Form 0: numbers of a sample u32, then all numbers. Form 1
 //! (sequences): numbers of an element u32, then how many elements each sample has (u32 each), then all numbers.
 
+use std::io::{self, Write};
+
 use data::{DataFrame, Series, Values};
 use tensor::{DType, Tensor};
 
-use super::connection::BadBody;
+use super::body::BadBody;
 use crate::batch::{Column, Samples};
 use crate::error::Error;
 
@@ -145,32 +147,56 @@ fn set_integers(
 }
 
 /// The results as raw columns, numbers of a sample one after the other.
-pub(super) fn write(names: &[String], outputs: &[Tensor], n_samples: usize) -> Vec<u8> {
-    let mut out = MAGIC.to_vec();
-    out.extend_from_slice(&(n_samples as u32).to_le_bytes());
-    out.extend_from_slice(&(names.len() as u32).to_le_bytes());
+pub(super) fn write(
+    out: &mut impl Write,
+    names: &[String],
+    outputs: &[Tensor],
+    n_samples: usize,
+) -> io::Result<()> {
+    out.write_all(MAGIC)?;
+    out.write_all(&(n_samples as u32).to_le_bytes())?;
+    out.write_all(&(names.len() as u32).to_le_bytes())?;
     for (name, output) in names.iter().zip(outputs) {
-        let name = &name.as_bytes()[..name.len().min(usize::from(u16::MAX))];
-        out.extend_from_slice(&(name.len() as u16).to_le_bytes());
-        out.extend_from_slice(name);
-        let lengths = output.lod().lengths().pop();
+        let name = short(name);
+        out.write_all(&(name.len() as u16).to_le_bytes())?;
+        out.write_all(name)?;
         let n_rows = output.dims().first().copied().unwrap_or(1).max(1);
-        out.push(match output.dtype() {
-            DType::F32 | DType::I64 | DType::I32 => output.dtype().code() as u8,
-            _ => DType::F32.code() as u8,
-        });
-        out.push(u8::from(lengths.is_some()));
-        out.extend_from_slice(&((output.len() / n_rows) as u32).to_le_bytes());
-        for n in lengths.into_iter().flatten() {
-            out.extend_from_slice(&(n as u32).to_le_bytes());
+        let code = if is_plain(output) { output.dtype() } else { DType::F32 }.code() as u8;
+        let offsets = output.lod().last();
+        out.write_all(&[code, u8::from(offsets.is_some())])?;
+        out.write_all(&((output.len() / n_rows) as u32).to_le_bytes())?;
+        for pair in offsets.unwrap_or_default().windows(2) {
+            out.write_all(&((pair[1] - pair[0]) as u32).to_le_bytes())?;
         }
-        match output.dtype() {
-            DType::F32 | DType::I64 | DType::I32 => out.extend_from_slice(output.bytes()),
-            _ => (0..output.len())
-                .for_each(|at| out.extend_from_slice(&(output.get_f64(at) as f32).to_le_bytes())),
+        if is_plain(output) {
+            out.write_all(output.bytes())?;
+            continue;
+        }
+        for at in 0..output.len() {
+            out.write_all(&(output.get_f64(at) as f32).to_le_bytes())?;
         }
     }
-    out
+    Ok(())
+}
+
+/// Bytes of what [`write`] writes.
+pub(super) fn n_bytes(names: &[String], outputs: &[Tensor]) -> usize {
+    let of_output = |(name, output): (&String, &Tensor)| {
+        let numbers = if is_plain(output) { output.bytes().len() } else { output.len() * 4 };
+        let lengths = output.lod().last().map_or(0, |offsets| (offsets.len().max(1) - 1) * 4);
+        2 + short(name).len() + 2 + 4 + lengths + numbers
+    };
+    12 + names.iter().zip(outputs).map(of_output).sum::<usize>()
+}
+
+/// A name with a length of 16 bits.
+fn short(name: &str) -> &[u8] {
+    &name.as_bytes()[..name.len().min(usize::from(u16::MAX))]
+}
+
+/// Whether the numbers are sent as they are; others become float32.
+fn is_plain(output: &Tensor) -> bool {
+    matches!(output.dtype(), DType::F32 | DType::I64 | DType::I32)
 }
 
 #[cfg(test)]
@@ -178,6 +204,8 @@ mod tests {
     use tensor::mix;
 
     use super::*;
+    use crate::serve::body::Allowed;
+    use crate::serve::budget::Budget;
     use crate::serve::json;
     use crate::slot::Slot;
 
@@ -215,7 +243,9 @@ mod tests {
         fill(&body(), &mut filled).unwrap();
         assert_eq!(filled.n_samples().unwrap(), 2);
         let out = Tensor::new([2, 1], &[0.25f32, 0.75]).unwrap();
-        let bytes = write(&["p".to_string()], &[out], 2);
+        let (mut bytes, names, outputs) = (Vec::new(), ["p".to_string()], [out]);
+        write(&mut bytes, &names, &outputs, 2).unwrap();
+        assert_eq!(bytes.len(), n_bytes(&names, &outputs));
         let values: Vec<u8> = [0.25f32, 0.75].iter().flat_map(|x| x.to_le_bytes()).collect();
         let head = [&MAGIC[..], &2u32.to_le_bytes(), &1u32.to_le_bytes()].concat();
         assert_eq!(bytes, [head, column("p", 5, 0, 1, &values)].concat());
@@ -237,10 +267,11 @@ mod tests {
                     _ => bytes[at] = (drawn >> 40) as u8,
                 }
             }
-            let mut filled = samples();
+            let (mut filled, budget) = (samples(), Budget::new(1 << 20));
+            let allowed = &mut Allowed { held: &mut budget.hold(), n_samples_max: 1000 };
             let _ = match seed % 2 {
                 0 => fill(&bytes, &mut filled),
-                _ => json::fill(&bytes, &mut filled),
+                _ => json::fill(&bytes, &mut filled, allowed),
             };
         }
     }

@@ -3,6 +3,7 @@
 
 mod answer;
 mod ask;
+mod chunks;
 mod request;
 mod server;
 

@@ -5,10 +5,14 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use super::answer::HttpAnswer;
+use super::chunks::Chunks;
 
 /// Bytes of the head of a request.
 pub(super) const HEAD_BYTES_MAX: usize = 16 << 10;
 const HEADERS_MAX: usize = 64;
+/// Bytes that are read at once, of a head and of a body.
+const HEAD_READ_BYTES: usize = 4096;
+const BODY_READ_BYTES: usize = 1 << 16;
 
 /// What a client asks.
 #[derive(Debug)]
@@ -25,6 +29,8 @@ pub struct HttpRequest {
     pub body: Vec<u8>,
     /// The client wants no further answer on this connection.
     pub closes: bool,
+    /// It speaks HTTP/1.0, which has no chunks.
+    pub is_old: bool,
 }
 
 impl HttpRequest {
@@ -36,9 +42,12 @@ impl HttpRequest {
     /// Reads a request that is there as a whole; of a body that is not, what is there.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (head, n_head) = parse(bytes).ok()??;
-        let RequestHead { mut request, n_body, .. } = head;
+        let RequestHead { mut request, n_body, is_chunked, .. } = head;
         let body = bytes.get(n_head..)?;
-        request.body = body[..n_body.min(body.len())].to_vec();
+        match is_chunked {
+            true => drop(Chunks::new(body.len()).take(body, &mut request.body).ok()?),
+            false => request.body = body[..n_body.min(body.len())].to_vec(),
+        }
         Some(request)
     }
 }
@@ -47,7 +56,9 @@ impl HttpRequest {
 #[derive(Debug)]
 pub(super) struct RequestHead {
     pub(super) request: HttpRequest,
+    /// Bytes of the body; the most that there can be if it comes in chunks.
     pub(super) n_body: usize,
+    is_chunked: bool,
     expects: bool,
 }
 
@@ -74,40 +85,88 @@ fn bad(status: u16, problem: &str) -> NoRequest {
     NoRequest::Bad(HttpAnswer::error(status, problem).closing())
 }
 
+fn no_room() -> NoRequest {
+    bad(503, "other requests and answers fill the memory; try again")
+}
+
 impl<'a> Requests<'a> {
     /// The requests of a connection; a client has this long for each, and bodies are no longer than this.
     pub fn new(stream: &'a TcpStream, patience: Duration, body_bytes_max: usize) -> Self {
         Self { stream, ahead: Vec::new(), patience, body_bytes_max }
     }
 
-    /// The next request. `may_hold` is told the type of the body and its bytes, and asked whether there is
-    /// memory for it.
-    pub fn next(
-        &mut self,
-        may_hold: impl FnOnce(&str, usize) -> bool,
-    ) -> Result<HttpRequest, NoRequest> {
+    /// Waits until a request begins.
+    pub fn begin(&mut self) -> Result<(), NoRequest> {
+        let deadline = Instant::now() + self.patience;
+        while self.ahead.is_empty() {
+            self.read_more(deadline, HEAD_READ_BYTES)?;
+        }
+        Ok(())
+    }
+
+    /// The next request. `holds` is told of more bytes that are in memory, and says whether there is room.
+    pub fn next(&mut self, holds: impl FnMut(usize) -> bool) -> Result<HttpRequest, NoRequest> {
         let deadline = Instant::now() + self.patience;
         let (head, n_head) = self.head(deadline)?;
-        let RequestHead { mut request, n_body, expects } = head;
-        if n_body > self.body_bytes_max {
+        let RequestHead { mut request, n_body, is_chunked, expects } = head;
+        if n_body > self.body_bytes_max && !is_chunked {
             let most = self.body_bytes_max;
             return Err(bad(413, &format!("a request has at most {most} bytes, not {n_body}")));
         }
-        if !may_hold(&request.kind, n_body) {
-            return Err(bad(503, "too many bytes of other requests are in memory"));
-        }
-        if expects {
+        self.ahead.drain(..n_head);
+        // One that has begun to send does not wait to be told so.
+        if expects && self.ahead.is_empty() {
             use std::io::Write;
             let go_on = self.stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n");
             go_on.map_err(|_| NoRequest::Gone)?;
         }
-        self.ahead.drain(..n_head);
-        while self.ahead.len() < n_body {
-            self.read_more(deadline, (n_body - self.ahead.len()).min(1 << 16))?;
-        }
-        request.body = self.ahead.drain(..n_body).collect();
-        self.ahead.shrink_to(1 << 16);
+        request.body = match is_chunked {
+            true => self.chunks(deadline, holds)?,
+            false => self.body(n_body, deadline, holds)?,
+        };
+        self.ahead.shrink_to(BODY_READ_BYTES);
         Ok(request)
+    }
+
+    /// A body of known length. Its memory is counted as it comes: a client holds what it has sent.
+    fn body(
+        &mut self,
+        n_body: usize,
+        deadline: Instant,
+        mut holds: impl FnMut(usize) -> bool,
+    ) -> Result<Vec<u8>, NoRequest> {
+        let mut body = Vec::with_capacity(n_body);
+        loop {
+            let n = self.ahead.len().min(n_body - body.len());
+            if !holds(n) {
+                return Err(no_room());
+            }
+            body.extend(self.ahead.drain(..n));
+            if body.len() == n_body {
+                return Ok(body);
+            }
+            self.read_more(deadline, (n_body - body.len()).min(BODY_READ_BYTES))?;
+        }
+    }
+
+    fn chunks(
+        &mut self,
+        deadline: Instant,
+        mut holds: impl FnMut(usize) -> bool,
+    ) -> Result<Vec<u8>, NoRequest> {
+        let (mut chunks, mut body) = (Chunks::new(self.body_bytes_max), Vec::new());
+        loop {
+            let n_before = body.capacity();
+            let n_used = chunks.take(&self.ahead, &mut body)?;
+            self.ahead.drain(..n_used);
+            if !holds(body.capacity() - n_before) {
+                return Err(no_room());
+            }
+            if chunks.is_done() {
+                return Ok(body);
+            }
+            self.read_more(deadline, BODY_READ_BYTES)?;
+        }
     }
 
     fn head(&mut self, deadline: Instant) -> Result<(RequestHead, usize), NoRequest> {
@@ -120,7 +179,7 @@ impl<'a> Requests<'a> {
             if self.ahead.len() >= HEAD_BYTES_MAX {
                 return Err(bad(431, "the head of the request is too long"));
             }
-            self.read_more(deadline, 4096)?;
+            self.read_more(deadline, HEAD_READ_BYTES)?;
         }
     }
 
@@ -165,19 +224,28 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Option<(RequestHead, usize)>, NoRequ
         let value = all.next().map(|header| String::from_utf8_lossy(header.value).into_owned());
         (value, all.next().is_some())
     };
-    if header("transfer-encoding").0.is_some() {
-        return Err(bad(411, "a request says how long it is, in Content-Length"));
-    }
+    let is_old = parsed.version == Some(0);
+    let is_chunked = match header("transfer-encoding") {
+        (None, _) => false,
+        (Some(text), false) if text.trim().eq_ignore_ascii_case("chunked") && !is_old => true,
+        _ => return Err(bad(501, "the only Transfer-Encoding is chunked, in HTTP/1.1")),
+    };
     let n_body = match header("content-length") {
+        // Proxies may believe one of the two and we the other.
+        (Some(_), _) if is_chunked => {
+            return Err(bad(400, "a request has Content-Length or Transfer-Encoding, not both"));
+        }
+        (None, _) if is_chunked => usize::MAX,
         (None, _) => 0,
-        (Some(text), false) => match text.trim().parse() {
-            Ok(n) => n,
-            Err(_) => return Err(bad(400, "Content-Length is no number")),
+        (Some(text), false) => match text.trim() {
+            digits if digits.bytes().all(|byte| byte.is_ascii_digit()) => {
+                digits.parse().map_err(|_| bad(400, "Content-Length is no number"))?
+            }
+            _ => return Err(bad(400, "Content-Length is no number")),
         },
         (Some(_), true) => return Err(bad(400, "Content-Length is there twice")),
     };
     let connection = header("connection").0.unwrap_or_default().to_ascii_lowercase();
-    let is_old = parsed.version == Some(0);
     let request = HttpRequest {
         method: parsed.method.unwrap_or("").to_string(),
         target: parsed.path.unwrap_or("").to_string(),
@@ -185,7 +253,12 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Option<(RequestHead, usize)>, NoRequ
         accepts: header("accept").0.unwrap_or_default().to_ascii_lowercase(),
         body: Vec::new(),
         closes: connection.contains("close") || is_old && !connection.contains("keep-alive"),
+        is_old,
     };
-    let expects = header("expect").0.is_some_and(|text| text.eq_ignore_ascii_case("100-continue"));
-    Ok(Some((RequestHead { request, n_body, expects }, n)))
+    let expects = match header("expect").0 {
+        Some(text) if text.trim().eq_ignore_ascii_case("100-continue") => !is_old,
+        Some(_) => return Err(bad(417, "the only thing to Expect is 100-continue")),
+        None => false,
+    };
+    Ok(Some((RequestHead { request, n_body, is_chunked, expects }, n)))
 }

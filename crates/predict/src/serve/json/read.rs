@@ -1,0 +1,295 @@
+//! Reads the two forms of a body, value by value.
+
+use std::fmt;
+
+use serde_core::Deserializer;
+use serde_core::de::{self, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+use super::super::body::BadBody;
+
+/// A value that is no list.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Scalar<'a> {
+    Null,
+    Truth(bool),
+    Integer(i64),
+    /// An integer of 2^63 or more.
+    Large(u64),
+    Number(f64),
+    Text(&'a str),
+    Object,
+}
+
+impl fmt::Display for Scalar<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Scalar::Null => f.write_str("null"),
+            Scalar::Truth(truth) => write!(f, "{truth}"),
+            Scalar::Integer(number) => write!(f, "{number}"),
+            Scalar::Large(number) => write!(f, "{number}"),
+            Scalar::Number(number) => write!(f, "{number:?}"),
+            Scalar::Text(text) => write!(f, "{:?}", &text[..text.floor_char_boundary(40)]),
+            Scalar::Object => f.write_str("an object"),
+        }
+    }
+}
+
+/// What becomes of the values. A column is known by its number.
+pub(super) trait ColumnSink {
+    /// The number of a column; `None` if nobody reads it.
+    fn find(&self, name: &str) -> Result<Option<usize>, BadBody>;
+    /// A column of its own begins.
+    fn begin_column(&mut self, at: usize) -> Result<(), BadBody>;
+    /// Rows begin: they have all columns.
+    fn begin_rows(&mut self);
+    /// A list begins, in a sample.
+    fn list(&mut self, at: usize) -> Result<(), BadBody>;
+    /// A value of a sample.
+    fn value(&mut self, at: usize, value: Scalar<'_>) -> Result<(), BadBody>;
+    /// The sample has no more values.
+    fn end_sample(&mut self, at: usize) -> Result<(), BadBody>;
+    /// The row has no more samples.
+    fn end_row(&mut self) -> Result<(), BadBody>;
+}
+
+/// Reads a body.
+pub(super) fn read(body: &[u8], sink: &mut dyn ColumnSink) -> Result<(), BadBody> {
+    let mut reading = Reading { sink, failed: None };
+    let mut json = serde_json::Deserializer::from_slice(body);
+    let read = Part::Body.of(&mut reading).deserialize(&mut json).and_then(|_| json.end());
+    match (reading.failed, read) {
+        (Some(problem), _) => Err(problem),
+        (None, Ok(())) => Ok(()),
+        (None, Err(error)) if error.is_data() => Err(BadBody::Form(error.to_string())),
+        (None, Err(error)) => Err(BadBody::Json(error)),
+    }
+}
+
+struct Reading<'a> {
+    sink: &'a mut dyn ColumnSink,
+    /// What is wrong, in our words.
+    failed: Option<BadBody>,
+}
+
+impl Reading<'_> {
+    fn check<T, E: de::Error>(&mut self, outcome: Result<T, BadBody>) -> Result<T, E> {
+        outcome.map_err(|problem| {
+            self.failed = Some(problem);
+            E::custom("")
+        })
+    }
+}
+
+/// A place in a body.
+#[derive(Clone, Copy)]
+enum Part {
+    Body,
+    Columns,
+    Column(usize),
+    Rows,
+    Row,
+    Sample(usize),
+    /// What is in a list of a sample.
+    Inner(usize),
+}
+
+impl Part {
+    fn of<'r, 'a>(self, reading: &'r mut Reading<'a>) -> PartReader<'r, 'a> {
+        PartReader { part: self, reading }
+    }
+}
+
+struct PartReader<'r, 'a> {
+    part: Part,
+    reading: &'r mut Reading<'a>,
+}
+
+impl<'de> DeserializeSeed<'de> for PartReader<'_, '_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<(), D::Error> {
+        match self.part {
+            Part::Body | Part::Columns | Part::Row => json.deserialize_map(self),
+            Part::Column(_) | Part::Rows => json.deserialize_seq(self),
+            Part::Sample(at) => {
+                let reading = &mut *self.reading;
+                Part::Inner(at).of(reading).deserialize(json)?;
+                let ended = reading.sink.end_sample(at);
+                reading.check(ended)
+            }
+            Part::Inner(_) => json.deserialize_any(self),
+        }
+    }
+}
+
+impl PartReader<'_, '_> {
+    fn scalar<E: de::Error>(self, value: Scalar<'_>) -> Result<(), E> {
+        match self.part {
+            Part::Inner(at) => {
+                let taken = self.reading.sink.value(at, value);
+                self.reading.check(taken)
+            }
+            _ => Err(E::custom("a value where none is expected")),
+        }
+    }
+}
+
+impl<'de> Visitor<'de> for PartReader<'_, '_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.part {
+            Part::Body => "an object with \"columns\" or \"rows\"",
+            Part::Columns => "an object with a list of samples for each slot",
+            Part::Column(_) => "a column, which is a list of samples",
+            Part::Rows => "a list of rows",
+            Part::Row => "a row, which is an object with a value for each slot",
+            Part::Sample(_) | Part::Inner(_) => "a value, or a list of values",
+        })
+    }
+
+    fn visit_unit<E: de::Error>(self) -> Result<(), E> {
+        self.scalar(Scalar::Null)
+    }
+
+    fn visit_bool<E: de::Error>(self, truth: bool) -> Result<(), E> {
+        self.scalar(Scalar::Truth(truth))
+    }
+
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<(), E> {
+        self.scalar(Scalar::Integer(number))
+    }
+
+    fn visit_u64<E: de::Error>(self, number: u64) -> Result<(), E> {
+        self.scalar(i64::try_from(number).map_or(Scalar::Large(number), Scalar::Integer))
+    }
+
+    fn visit_f64<E: de::Error>(self, number: f64) -> Result<(), E> {
+        self.scalar(Scalar::Number(number))
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<(), E> {
+        self.scalar(Scalar::Text(text))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        let reading = self.reading;
+        let inner = match self.part {
+            Part::Column(at) => Part::Sample(at),
+            Part::Rows => Part::Row,
+            Part::Inner(at) => {
+                let begun = reading.sink.list(at);
+                reading.check(begun)?;
+                Part::Inner(at)
+            }
+            _ => return Err(de::Error::custom("a list where none is expected")),
+        };
+        while list.next_element_seed(inner.of(reading))?.is_some() {
+            if let Part::Row = inner {
+                let ended = reading.sink.end_row();
+                reading.check(ended)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let reading = self.reading;
+        match self.part {
+            Part::Body => {
+                let form = Key::Form.of(reading);
+                let part = map.next_key_seed(form)?.ok_or_else(|| de::Error::custom(FORM))?;
+                map.next_value_seed(part.of(reading))?;
+                match map.next_key_seed(Key::Form.of(reading))? {
+                    Some(_) => Err(de::Error::custom(FORM)),
+                    None => Ok(()),
+                }
+            }
+            Part::Columns => {
+                while let Some(part) = map.next_key_seed(Key::Column.of(reading))? {
+                    match part {
+                        Part::Column(_) => map.next_value_seed(part.of(reading))?,
+                        _ => drop(map.next_value::<IgnoredAny>()?),
+                    }
+                }
+                Ok(())
+            }
+            Part::Row => {
+                while let Some(part) = map.next_key_seed(Key::Slot.of(reading))? {
+                    match part {
+                        Part::Sample(_) => map.next_value_seed(part.of(reading))?,
+                        _ => drop(map.next_value::<IgnoredAny>()?),
+                    }
+                }
+                Ok(())
+            }
+            _ => {
+                while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+                PartReader { part: self.part, reading }.scalar(Scalar::Object)
+            }
+        }
+    }
+}
+
+const FORM: &str = "the body is no object with one of \"columns\" and \"rows\"";
+
+/// What a name in an object means.
+#[derive(Clone, Copy)]
+enum Key {
+    /// One of the two forms.
+    Form,
+    /// A column of its own.
+    Column,
+    /// A value of a row.
+    Slot,
+}
+
+impl Key {
+    fn of<'r, 'a>(self, reading: &'r mut Reading<'a>) -> KeyReader<'r, 'a> {
+        KeyReader { key: self, reading }
+    }
+}
+
+struct KeyReader<'r, 'a> {
+    key: Key,
+    reading: &'r mut Reading<'a>,
+}
+
+impl<'de> DeserializeSeed<'de> for KeyReader<'_, '_> {
+    type Value = Part;
+
+    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<Part, D::Error> {
+        json.deserialize_str(self)
+    }
+}
+
+impl<'de> Visitor<'de> for KeyReader<'_, '_> {
+    type Value = Part;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a name")
+    }
+
+    /// What follows the name; [`Part::Body`] if nobody reads it.
+    fn visit_str<E: de::Error>(self, name: &str) -> Result<Part, E> {
+        let reading = self.reading;
+        match (self.key, name) {
+            (Key::Form, "columns") => return Ok(Part::Columns),
+            (Key::Form, "rows") => {
+                reading.sink.begin_rows();
+                return Ok(Part::Rows);
+            }
+            (Key::Form, _) => return Err(E::custom(FORM)),
+            (Key::Column | Key::Slot, _) => {}
+        }
+        let found = reading.sink.find(name);
+        let Some(at) = reading.check(found)? else { return Ok(Part::Body) };
+        match self.key {
+            Key::Slot => Ok(Part::Sample(at)),
+            Key::Form | Key::Column => {
+                let begun = reading.sink.begin_column(at);
+                reading.check(begun).map(|()| Part::Column(at))
+            }
+        }
+    }
+}
