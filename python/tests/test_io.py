@@ -2,7 +2,6 @@
 
 import os
 import pickle
-import shutil
 
 import numpy as np
 import pytest
@@ -268,7 +267,7 @@ def test_pickled_state_refuses(tmp_path):
         pickle.dump({}, file, protocol=2)
     with pytest.raises(RuntimeError, match="model.pdparams: .* were saved, but .* are there"):
         fluid.load(main, prefix)
-    shutil.rmtree(str(tmp_path / ".paddlewheel"))
+    os.remove(str(tmp_path / ".paddlewheel"))
     with pytest.raises(AssertionError, match="Can not find"):
         fluid.load(main, prefix)
 
@@ -336,7 +335,7 @@ except OSError as error:
     print(error)
 assert open("model/large", "rb").read() == saved
 assert sorted(os.listdir("model")) == [".paddlewheel", "large", "small"]
-assert sorted(os.listdir("model/.paddlewheel")) == ["lock", "manifest"]
+assert os.path.isfile("model/.paddlewheel")
 """
 
 

@@ -85,7 +85,7 @@ fn one_that_is_not_whole_is_not_taken_and_that_is_said() {
     // The next one has a number of its own.
     assert_eq!(save(dir.path(), 0, 2), 2);
     // A damaged list is damage too; where nothing is whole, nobody begins anew over it.
-    let list = |serial: u64| dir.path().join(format!("checkpoint_{serial}/.paddlewheel/manifest"));
+    let list = |serial: u64| dir.path().join(format!("checkpoint_{serial}/.paddlewheel"));
     fs::write(list(2), "paddlewheel folder 1\n").unwrap();
     assert_eq!(points.newest().unwrap().0, None, "the first was removed");
     let error = points.resume(&scope, &program, Some(0)).unwrap_err();
