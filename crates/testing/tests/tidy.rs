@@ -14,16 +14,17 @@ const LINES_MAX: usize = 600;
 /// Each crate and the crates of this workspace it may use. A new edge is a decision: it needs a
 /// reason in ARCHITECTURE.md.
 const EDGES: &[(&str, &[&str])] = &[
+    ("durable", &[]),
     ("tensor", &[]),
     ("program", &["tensor"]),
-    ("data", &["tensor", "count"]),
+    ("data", &["tensor", "count", "durable"]),
     ("count", &["tensor"]),
     ("tell", &["tensor", "count"]),
     ("watch", &["tensor", "count"]),
     ("ps", &["tensor", "count"]),
-    ("train", &["tensor", "program", "data", "ps", "count"]),
-    ("fleet", &["tensor", "program", "data", "ps", "train", "count", "watch", "tell"]),
-    ("export", &["tensor", "program", "train", "count"]),
+    ("train", &["tensor", "program", "data", "ps", "count", "durable"]),
+    ("fleet", &["tensor", "program", "data", "ps", "train", "count", "watch", "tell", "durable"]),
+    ("export", &["tensor", "program", "train", "count", "durable"]),
     ("ctr", &["tensor", "program", "data", "train", "fleet", "count"]),
     ("predict", &["tensor", "program", "data", "train", "count", "watch", "ctr"]),
     ("cli", &["program", "data", "ps", "fleet", "predict", "ctr", "export"]),
