@@ -237,6 +237,22 @@ def test_a_clip_of_some_parameters_with_the_flag(as_documented):
     numpy.testing.assert_allclose(found, expected, atol=2e-6)
 
 
+@pytest.mark.parametrize("steps, expected", [(None, 0.679029), ("int", 0.679029), ("float", 0.563755)])
+def test_moving_averages_are_those_of_the_code(steps, expected):
+    weight = fluid.ParamAttr(name="w", initializer=fluid.initializer.Constant(1.0))
+    loss = layers.mean(layers.fc(layers.data("x", [1]), 1, param_attr=weight, bias_attr=False))
+    optimizer.SGD(0.1).minimize(loss)
+    if steps is not None:
+        steps = layers.cast(layers.autoincreased_step_counter(), steps + "64" if steps == "int" else "float32")
+    average = optimizer.ExponentialMovingAverage(0.9, thres_steps=steps)
+    average.update()
+    exe = executor()
+    for _ in range(5):
+        exe.run(feed={"x": numpy.ones((1, 1), "float32")})
+    with average.apply(exe):
+        numpy.testing.assert_allclose(value("w"), [expected], atol=2e-6)
+
+
 @pytest.mark.parametrize("given", [[], (), None], ids=str)
 def test_no_list_of_parameters_is_all_of_them(given):
     loss = layers.mean(layers.fc(layers.data("x", [2]), 1))

@@ -9,7 +9,7 @@ use program::{Builder, Optimizer, Program, Regularizer};
 use pyo3::exceptions::{PyAssertionError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use tensor::EvenIfPoisoned;
+use tensor::{DType, EvenIfPoisoned};
 
 use crate::backward::{Pair, check_callbacks, limits, parameter_names, wrap_pairs};
 use crate::error::{from_fleet, from_program};
@@ -45,9 +45,19 @@ impl PyMovingAverage {
         thres_steps: Option<&PyVariable>,
         name: Option<&str>,
     ) -> PyResult<Self> {
-        let steps = thres_steps.map(PyVariable::var);
+        let mut steps = thres_steps.map(PyVariable::var);
         let name = name.unwrap_or("");
-        let new = |b: &mut Builder<'_>| MovingAverage::new(b, decay, steps.as_ref(), name);
+        let documented = fleet::flags::is_as_documented().map_err(from_fleet)?;
+        let new = |b: &mut Builder<'_>| {
+            // The code of Fluid divides counts as whole numbers, and then the decay never changes.
+            if let Some(var) = &steps
+                && !documented
+                && !matches!(b.meta(var)?.dtype, DType::F32 | DType::F64)
+            {
+                steps = None;
+            }
+            MovingAverage::new(b, decay, steps.as_ref(), name)
+        };
         context::build(py, new).map(Self)
     }
 

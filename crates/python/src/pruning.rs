@@ -10,7 +10,7 @@ use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 use crate::error::from_program;
 use crate::feed::fetch_name;
 use crate::framework::operator::PyOperator;
-use crate::framework::variable::PyVariable;
+use crate::framework::variable::{PyVariable, name_of};
 
 /// Parts that are kept; older ones are made again.
 const KEPT_MAX: usize = 64;
@@ -120,6 +120,28 @@ impl Pruned {
         self.0.push(Part { program: id, names, ops, feeds, part: part.clone() });
         Ok(part)
     }
+}
+
+/// What targets need besides what is fed; ops that change parameters only if they are targets.
+pub(crate) fn pruned(
+    program: &Program,
+    feeds: &[String],
+    targets: &Bound<'_, PyAny>,
+) -> PyResult<Program> {
+    let is_list = targets.is_instance_of::<PyList>() || targets.is_instance_of::<PyTuple>();
+    let items: Vec<Bound<'_, PyAny>> =
+        if is_list { targets.try_iter()?.collect::<PyResult<_>>()? } else { vec![targets.clone()] };
+    let (mut names, mut ops) = (Vec::new(), Vec::new());
+    for item in &items {
+        match item.cast::<PyOperator>() {
+            Ok(op) => ops.push(op.get().0.id),
+            Err(_) => names.push(name_of(item)?),
+        }
+    }
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let feeds: Vec<&str> = feeds.iter().map(String::as_str).collect();
+    let is_target = |op: &OpDesc| op.is_target || ops.iter().any(|&id| op.id.is(id));
+    program.prune_to(&names, &feeds, is_target).map_err(from_program)
 }
 
 fn prune(program: &Program, targets: &Targets, feeds: &[String]) -> PyResult<Program> {
