@@ -41,7 +41,8 @@ impl Batcher {
 
     fn fill_slot(&mut self, slot: usize, records: &[&[u32]], tensor: &mut Tensor) -> Result<()> {
         // A sequence without values, which only samples in memory have, becomes one 0 as in Fluid.
-        let counts = || records.iter().zip(&self.at).map(|(record, &at)| record[at].max(1) as usize);
+        let counts =
+            || records.iter().zip(&self.at).map(|(record, &at)| record[at].max(1) as usize);
         let slot = &self.slots[slot];
         let (total, n) = (counts().sum::<usize>(), records.len());
         let lod = if slot.dense.is_some() {
@@ -144,7 +145,9 @@ mod tests {
         let (a, f, d) = (Slot::ids("a"), Slot::floats("f"), Slot::floats("d").dense(&[-1, 2]));
         let slots = [a, f, d];
         let (parser, mut records) = (MultiSlot::new(&slots).unwrap(), Records::default());
-        for line in ["3 0 5 0 2 0.0 1.5 2 0.5 0", "1 0 1 5e-7 2 0 0", "2 -1 0 3 -0.5 1e-6 -1e-7 2 1 2"] {
+        for line in
+            ["3 0 5 0 2 0.0 1.5 2 0.5 0", "1 0 1 5e-7 2 0 0", "2 -1 0 3 -0.5 1e-6 -1e-7 2 1 2"]
+        {
             parser.parse(line.as_bytes(), &mut records).unwrap();
             records.commit();
             records.drop_zeros(&slots);

@@ -262,7 +262,8 @@ mod tests {
             op("mean_grad", "loss@GRAD", "h@GRAD", role::BACKWARD),
             op("sgd", "h@GRAD", "w", role::OPTIMIZE),
         ];
-        let names = ["x", "h", "side", "loss", "count", "rate", "loss@GRAD", "h@GRAD", "w", "label"];
+        let names =
+            ["x", "h", "side", "loss", "count", "rate", "loss@GRAD", "h@GRAD", "w", "label"];
         program(&names, ops)
     }
 

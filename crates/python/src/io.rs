@@ -13,12 +13,12 @@ use train::io::{self, JobScope, SaveInference};
 use crate::array::{copy_array, to_numpy};
 use crate::cluster;
 use crate::error::{EnforceNotMet, from_program, from_train};
-use crate::feed::warn;
 use crate::fit;
 use crate::framework::context;
 use crate::framework::program::PyProgram;
 use crate::framework::variable::{PyVariable, name_of};
 use crate::keyed::PyKeyedTable;
+use crate::pruning;
 use crate::tensor::{PyScope, PyTensor};
 
 /// Adds the module `_core.io`.
@@ -319,7 +319,7 @@ fn save_inference_model(
         program.need_var(0, feed).map_err(from_program)?;
     }
     let targets: Vec<&str> = targets.iter().map(String::as_str).collect();
-    warn_of_unfed(py, &program, &feeds, &targets)?;
+    pruning::warn_of_unfed(py, &program, &feeds, &targets)?;
     let options = SaveInference {
         feeds: &feeds,
         targets: &targets,
@@ -340,29 +340,6 @@ fn save_inference_model(
     };
     let what = dirname.to_string_lossy();
     py.detach(|| cluster.saves(&what, &mut save)).map_err(from_train)
-}
-
-/// Says which inputs the targets need besides the feeds: predictions without them fail, and Fluid says
-/// so only then.
-pub(crate) fn warn_of_unfed(
-    py: Python<'_>,
-    program: &Program,
-    feeds: &[&str],
-    targets: &[&str],
-) -> PyResult<()> {
-    // What cannot be pruned is refused by the save, with the reason.
-    let Ok(pruned) = program.prune(targets, feeds) else { return Ok(()) };
-    let unfed = pruned.inference_optimize(true).unfed(feeds);
-    if unfed.is_empty() {
-        return Ok(());
-    }
-    let text = format!(
-        "save_inference_model: {} must be fed to compute {}, but feeded_var_names has only {feeds:?}: \
-         predictions with the saved model will fail",
-        unfed.join(", "),
-        targets.join(", "),
-    );
-    warn(py, &text)
 }
 
 pub(crate) fn feed_names(object: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {

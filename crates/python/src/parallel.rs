@@ -175,7 +175,8 @@ fn feeds(
     let list = feed.filter(|feed| is_list(feed));
     if let Some(list) = list {
         let n_feeds = list.len()?;
-        let fewer = 0 < n_feeds && n_feeds < n && parallel.allows_idle(program) && from_loader(list)?;
+        let fewer =
+            0 < n_feeds && n_feeds < n && parallel.allows_idle(program) && from_loader(list)?;
         if n_feeds != n && !fewer {
             let text = "Feed a list of tensor, the list should be the same size as places";
             return Err(PyValueError::new_err(text));

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 
 use crate::error::from_program;
-use crate::feed::fetch_name;
+use crate::feed::{feed_name, fetch_name, warn};
 use crate::framework::operator::PyOperator;
 use crate::framework::variable::{PyVariable, name_of};
 
@@ -80,7 +80,9 @@ impl Targets {
 
 /// The part of a program that targets need, with what it was made for.
 struct Part {
-    program: (u64, u64),
+    /// The program, and how often it had been changed.
+    id: u64,
+    version: u64,
     names: Vec<String>,
     ops: Vec<OpPlace>,
     feeds: Vec<String>,
@@ -102,9 +104,10 @@ impl Pruned {
         if !targets.prunes {
             return Ok(program);
         }
-        let (id, feeds) = ((program.id(), program.version()), fed(feed)?);
+        let (id, version, feeds) = (program.id(), program.version(), fed(feed)?);
         let known = self.0.iter().find(|part| {
-            part.program == id
+            part.id == id
+                && part.version == version
                 && part.feeds == feeds
                 && part.names == targets.names
                 && part.ops == targets.ops
@@ -117,7 +120,7 @@ impl Pruned {
             self.0.remove(0);
         }
         let (names, ops) = (targets.names.clone(), targets.ops.clone());
-        self.0.push(Part { program: id, names, ops, feeds, part: part.clone() });
+        self.0.push(Part { id, version, names, ops, feeds, part: part.clone() });
         Ok(part)
     }
 }
@@ -170,7 +173,7 @@ fn fed(feed: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<String>> {
     let mut add = |part: &Bound<'_, PyAny>| -> PyResult<()> {
         if let Ok(part) = part.cast::<PyDict>() {
             for name in part.keys() {
-                names.push(crate::feed::feed_name(&name)?);
+                names.push(feed_name(&name)?);
             }
         }
         Ok(())
@@ -183,4 +186,27 @@ fn fed(feed: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<String>> {
     names.sort();
     names.dedup();
     Ok(names)
+}
+
+/// Says which inputs the targets need besides the feeds: predictions without them fail, and Fluid says
+/// so only then.
+pub(crate) fn warn_of_unfed(
+    py: Python<'_>,
+    program: &Program,
+    feeds: &[&str],
+    targets: &[&str],
+) -> PyResult<()> {
+    // What cannot be pruned is refused by the save, with the reason.
+    let Ok(pruned) = program.prune(targets, feeds) else { return Ok(()) };
+    let unfed = pruned.inference_optimize(true).unfed(feeds);
+    if unfed.is_empty() {
+        return Ok(());
+    }
+    let text = format!(
+        "save_inference_model: {} must be fed to compute {}, but feeded_var_names has only {feeds:?}: \
+         predictions with the saved model will fail",
+        unfed.join(", "),
+        targets.join(", "),
+    );
+    warn(py, &text)
 }

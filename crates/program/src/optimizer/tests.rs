@@ -370,9 +370,11 @@ fn one_group_has_one_norm() {
 fn refuses_to_clip_what_is_no_parameter() {
     let (mut net, _) = net(1.0);
     let clip = GradClip::Norm { max_norm: 1.0 };
-    let error = set_gradient_clip(&mut net.main, &clip, Some(&["x".into()]), ClipReach::Each).unwrap_err();
+    let error =
+        set_gradient_clip(&mut net.main, &clip, Some(&["x".into()]), ClipReach::Each).unwrap_err();
     assert!(matches!(error, Error::BadArgument { argument: "param_list", .. }), "{error}");
-    let error = set_gradient_clip(&mut net.main, &clip, Some(&["nobody".into()]), ClipReach::Each).unwrap_err();
+    let error = set_gradient_clip(&mut net.main, &clip, Some(&["nobody".into()]), ClipReach::Each)
+        .unwrap_err();
     assert!(matches!(error, Error::UnknownVar { ref var, .. } if var == "nobody"), "{error}");
 }
 

@@ -19,11 +19,7 @@ const SHOWN_MAX: usize = 8;
 
 /// The error of a load. A file that never was in the folder is no damage: the folder is that of another
 /// model, and the error says what that has and what the program needs.
-pub(super) fn explained(
-    folder: &Folder,
-    vars: &BTreeMap<&str, &VarDesc>,
-    error: Error,
-) -> Error {
+pub(super) fn explained(folder: &Folder, vars: &BTreeMap<&str, &VarDesc>, error: Error) -> Error {
     let (path, source) = match error {
         Error::CannotLoad { path, source } => (path, source),
         other => return other,
