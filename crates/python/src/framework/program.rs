@@ -250,12 +250,19 @@ impl PyProgram {
         self.lock().to_text()
     }
 
-    /// Only the operators that the targets need.
-    fn _prune(&self, targets: Vec<Bound<'_, PyAny>>) -> PyResult<Self> {
-        let names: PyResult<Vec<String>> = targets.iter().map(super::variable::name_of).collect();
-        let names = names?;
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        Ok(Self::new_from(self.lock().prune(&names, &[]).map_err(from_program)?))
+    /// Only the operators that the targets need: variables, names or operators, or one of them.
+    fn _prune(&self, targets: &Bound<'_, PyAny>) -> PyResult<Self> {
+        Ok(Self::new_from(crate::pruning::pruned(&self.shared(), &[], targets)?))
+    }
+
+    /// Only the operators that the targets need besides what is fed.
+    fn _prune_with_input(
+        &self,
+        feeded_var_names: &Bound<'_, PyAny>,
+        targets: &Bound<'_, PyAny>,
+    ) -> PyResult<Self> {
+        let feeds = crate::io::feed_names(feeded_var_names)?;
+        Ok(Self::new_from(crate::pruning::pruned(&self.shared(), &feeds, targets)?))
     }
 }
 
