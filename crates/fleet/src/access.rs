@@ -2,21 +2,42 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
+use ps::access::keyed::{KeyRing, Keys};
 use ps::access::tls::{CertificateFiles, Tls};
 use ps::{Access, Secret};
 
 use crate::env::{self, EnvVars};
 use crate::error::{Error, Result};
+use crate::flags;
 
 /// A longer file is not a secret but a mistake.
 const FILE_BYTES_MAX: u64 = 4096;
 
-/// What this process shows to others of its job, and asks them to show.
+/// The keys of this process, which it makes when it first needs one.
+static KEYS: OnceLock<Arc<KeyRing>> = OnceLock::new();
+
+/// What this process shows to others of its job, and asks them to show: keys of its own in a private network, if
+/// there is no secret.
 pub fn current() -> Result<Access> {
     let access = from_environment(&env::process)?;
     access.check_keys()?;
-    Ok(access)
+    let folder = flags::current()?.snapshot_dir();
+    let ring = || Arc::new(key_ring(folder, EnvVars(&env::process)));
+    let needs_secret = is_on(EnvVars(&env::process), env::REQUIRE_SECRET)?;
+    let keys = (!needs_secret).then(|| Keys::new(KEYS.get_or_init(ring).clone()));
+    Ok(Access { keys, ..access })
+}
+
+/// Keys are kept beside the state of the process, if it keeps one, and for its user otherwise.
+fn key_ring(snapshots: Option<PathBuf>, vars: EnvVars<'_>) -> KeyRing {
+    if let Some(folder) = snapshots {
+        return KeyRing::new(Some(folder.join("keys")), true);
+    }
+    let home = || Some(Path::new(&vars.first(env::HOME)?.value).join(".local/state"));
+    let state = vars.first(env::STATE_HOME).map(|found| found.value.into()).or_else(home);
+    KeyRing::new(state.map(|state| state.join("paddlewheel/keys")), false)
 }
 
 /// The same, from any environment: the secret from a file or a variable, if there is one.
@@ -27,8 +48,8 @@ pub fn from_environment(var: &dyn Fn(&str) -> Option<String>) -> Result<Access> 
         (None, Some(text)) => Some(Secret::new(&text.value)?),
         (None, None) => None,
     };
-    let insecure = is_on(vars, env::INSECURE)?;
-    Ok(Access { secret, insecure, tls: tls(vars)? })
+    let insecure = is_on(vars, env::INSECURE)? && !is_on(vars, env::REQUIRE_SECRET)?;
+    Ok(Access { secret, insecure, tls: tls(vars)?, keys: None })
 }
 
 pub(crate) fn is_on(vars: EnvVars<'_>, names: &'static [&'static str]) -> Result<bool> {
@@ -88,6 +109,10 @@ mod tests {
         let open = access(&[("PADDLEWHEEL_INSECURE", "1")]);
         assert_eq!((open.secret, open.insecure), (None, true));
         assert!(!access(&[]).insecure);
+        let both = [("PADDLEWHEEL_INSECURE", "1"), ("PADDLEWHEEL_REQUIRE_SECRET", "1")];
+        assert!(!access(&both).insecure);
+        // What launchers go by.
+        assert!(access(&[]).keys.is_none());
     }
 
     #[test]

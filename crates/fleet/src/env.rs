@@ -154,6 +154,10 @@ pub(crate) const SECRET_FILE: &[&str] = &["PADDLEWHEEL_SECRET_FILE"];
 pub(crate) const SECRET: &[&str] = &["PADDLEWHEEL_SECRET"];
 /// Whether other machines are spoken to without a secret; ours.
 pub(crate) const INSECURE: &[&str] = &["PADDLEWHEEL_INSECURE"];
+/// Whether other machines are never spoken to without a secret; ours.
+pub(crate) const REQUIRE_SECRET: &[&str] = &["PADDLEWHEEL_REQUIRE_SECRET"];
+/// Where programs keep what they need again.
+pub(crate) const STATE_HOME: &[&str] = &["XDG_STATE_HOME"];
 /// The port at which this process answers HTTP, for who watches the job; ours.
 pub(crate) const METRICS_PORT: &[&str] = &["PADDLEWHEEL_METRICS_PORT"];
 /// The address of that; this machine only without it.

@@ -268,6 +268,9 @@ impl Fleet {
         self.need(RoleKind::Server, "run_server")?;
         let programs = split.server.as_ref().ok_or(Error::NotMinimized("main_program"))?;
         let (keeping, access) = (self.flags.keeping()?, access::current()?);
+        // Trainers would refuse a job with another server that needs a secret.
+        let mut servers = self.role.servers.iter();
+        servers.try_for_each(|endpoint| ps::tcp::check_access(&access, endpoint))?;
         let serving = Serving { keeping, access, ..self.serving.clone() };
         serve(&programs.main, scope, &serving)
     }

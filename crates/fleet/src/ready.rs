@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use ps::Endpoint;
 use ps::tcp::{self, Reach};
 
+use crate::access;
 use crate::env;
 use crate::error::{Error, Result};
 use crate::lines;
@@ -28,12 +29,15 @@ pub struct Watch<'a> {
 }
 
 /// Returns as soon as all servers accept connections. Every three seconds it lists those that do
-/// not. It gives up after `timeout`, if there is one.
+/// not. It gives up after `timeout`, if there is one. Servers that would not be spoken to without a secret are not
+/// waited for.
 pub fn wait_server_ready(
     endpoints: &[Endpoint],
     timeout: Option<Duration>,
     watch: &mut Watch<'_>,
 ) -> Result<()> {
+    let access = access::current()?;
+    endpoints.iter().try_for_each(|endpoint| tcp::check_access(&access, endpoint))?;
     let start = Instant::now();
     let mut world =
         World { reach: &mut reach, sleep: &mut thread::sleep, elapsed: &mut || start.elapsed() };

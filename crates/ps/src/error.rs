@@ -76,7 +76,8 @@ pub enum Error {
     #[error(
         "{endpoint} is not of this machine alone, and the job has no secret: give all its processes the same \
          file with PADDLEWHEEL_SECRET_FILE (or --secret_file), which `openssl rand -hex 32` makes; in a network \
-         that nobody else reaches, PADDLEWHEEL_INSECURE=1 (or --insecure) goes without"
+         that nobody else reaches, PADDLEWHEEL_INSECURE=1 (or --insecure) goes without. Processes that are started \
+         without a launcher need none if all addresses are private, unless PADDLEWHEEL_REQUIRE_SECRET=1"
     )]
     NoSecret {
         /// What is not of this machine alone.
@@ -227,11 +228,11 @@ impl Error {
 
     /// Whether another try to connect ends in the same way.
     pub(crate) fn is_final(&self) -> bool {
-        use Unproved::{Encrypted, Impostor, Secret, Version};
+        use Unproved::{Encrypted, Impostor, Key, OtherKey, Secret, Version};
         match self {
             Error::NoSecret { .. } | Error::Tls(_) | Error::NotEncrypted { .. } => true,
             Error::Unproved { why, .. } => {
-                matches!(why, Secret | Impostor | Encrypted | Version { .. })
+                matches!(why, Secret | Impostor | Key | OtherKey | Encrypted | Version { .. })
             }
             _ => false,
         }

@@ -241,6 +241,37 @@ pub fn insecure(endpoint: &Endpoint) -> Line {
     Line::warning("network", text)
 }
 
+/// Other machines of a private network are spoken to without a secret.
+pub fn keyed() -> Line {
+    let text = "the job has no secret: on private addresses each process shows a key of its own, servers keep the keys \
+                of the first trainers and let nobody else in, and whoever comes first is taken for a trainer; to close \
+                it, run `(umask 077; openssl rand -hex 32 > secret)` once and give all processes this file with \
+                PADDLEWHEEL_SECRET_FILE";
+    Line::warning("network", text)
+}
+
+/// The key of this process, or keys that it knows, cannot be kept.
+pub fn key_not_kept(path: Option<&std::path::Path>, error: &std::io::Error) -> Line {
+    let place = path.map_or(String::new(), |path| format!(" in `{}`", path.display()));
+    let text = format!(
+        "keys are not kept{place} ({error}): if this process is started again, the others do not know it"
+    );
+    Line::warning("network", text)
+}
+
+/// Somebody comes from a public address to a job without a secret.
+pub fn too_far(peer: &str) -> Line {
+    refused(peer, "its address is not private, and the job has no secret")
+}
+
+/// Somebody guesses.
+pub fn guesses(peer: &str) -> Line {
+    let text = format!(
+        "many wrong proofs of the secret came from {peer}: its connections are looked at one after the other, with pauses"
+    );
+    Line::warning("network", text)
+}
+
 /// Another process has the name by which processes of this machine would find this one.
 pub fn name_taken(endpoint: &Endpoint) -> Line {
     let text = format!(

@@ -12,6 +12,7 @@ use crate::message::{Hello, Notice, Ping, Pong, Reply, Request};
 use crate::recovery::{Term, TermState};
 use crate::refusal::Refusal;
 use crate::tls_failure::TlsFailure;
+use crate::unproved::Unproved;
 
 /// Ids of questions have this bit, numbers of changes do not.
 const QUESTION: u64 = 1 << 63;
@@ -43,6 +44,8 @@ pub enum Broken {
     Refused(Refusal),
     /// No encrypted connection came about.
     NotEncrypted(TlsFailure),
+    /// The server does not prove to be the one it was.
+    Unproved(Unproved),
     /// The server forgot changes it had served: it was started again.
     Restarted,
     /// The server is of another term.

@@ -12,6 +12,18 @@ pub enum Unproved {
     /// Whoever listens there does not know the secret.
     #[error("whoever listens there does not know the secret of this job")]
     Impostor,
+    /// A process without a secret met one that shows no key, or one that did not sign.
+    #[error(
+        "its key: where there is no secret, every process shows a key of its own; give all processes of a job the same \
+         PADDLEWHEEL_SECRET_FILE, or none of them"
+    )]
+    Key,
+    /// Another process listens there than before.
+    #[error(
+        "whoever listens there shows another key than before: if it was started again and has lost its key, start the \
+         whole job again; if not, somebody has taken its place: give all processes the same PADDLEWHEEL_SECRET_FILE"
+    )]
+    OtherKey,
     /// Another version of the protocol.
     #[error(
         "protocol version {theirs} is spoken, {ours} is needed: install the same release on all machines"

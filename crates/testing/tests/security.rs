@@ -114,7 +114,7 @@ fn a_stranger_learns_and_changes_nothing() {
     opening.extend((Service::Server as u32).to_le_bytes());
     opening.extend([5; 32]);
     let mut guessed = opening.clone();
-    guessed.extend([0; 32]);
+    guessed.extend([0; 128]);
     let mut then_a_frame = guessed.clone();
     then_a_frame.extend(framed(hello(1)));
     let attempts = [
@@ -130,7 +130,7 @@ fn a_stranger_learns_and_changes_nothing() {
         let _ = stranger.write_all(attempt);
         let _ = stranger.shutdown(Shutdown::Write);
         let heard = rest_of(&mut stranger);
-        assert!(heard.len() < 128 && !contains(&heard, JOB), "{heard:?}");
+        assert!(heard.len() < 192 && !contains(&heard, JOB), "{heard:?}");
     }
     served.wait_for("was refused: secret");
     check_unharmed(served);
@@ -150,6 +150,35 @@ fn a_wrong_secret_is_refused_on_both_sides() {
     let error = client(&open.endpoint, ours(), 1).ensure_connected().unwrap_err();
     assert!(matches!(&error, Error::Refused { refusal: Refusal::Secret, .. }), "{error}");
     assert!(open.end().1.applied.is_empty());
+}
+
+/// How a guess ended: whether the guesser was told that it was wrong.
+fn guess(served: &Served, at: usize) -> bool {
+    let guesser = raw(served);
+    let wrong = secret(&format!("a guess of some length {at}"));
+    match enter(&guesser, &wrong, Service::Server).unwrap_err() {
+        Error::Unproved { why: Unproved::Secret, .. } => true,
+        Error::Socket(_) => false,
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn guesses_of_a_secret_are_slowed_and_members_are_not_kept_out() {
+    let served = serve(ours());
+    // All at once: those who were there when it was noticed are cut off without an answer, others wait or are closed.
+    let n_told: usize = thread::scope(|scope| {
+        let served = &served;
+        let all: Vec<_> = (0..100).map(|at| scope.spawn(move || guess(served, at))).collect();
+        all.into_iter().map(|one| usize::from(one.join().unwrap())).sum()
+    });
+    assert!((8..50).contains(&n_told), "{n_told} of 100 guesses were answered");
+    served.wait_for("many wrong proofs of the secret came from 127.0.0.1");
+    // A member at the same address comes over TCP, too: it has its turn, and others after it have nothing to wait for.
+    let member = raw(&served);
+    enter(&member, &ours(), Service::Server).unwrap();
+    assert!(guess(&served, 0) && guess(&served, 1));
+    check_unharmed(served);
 }
 
 /// Passes bytes on, and keeps those of the client.

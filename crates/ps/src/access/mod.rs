@@ -1,18 +1,28 @@
 //! Who may take part in a job: whoever knows its secret.
 //!
 //! Both sides of a connection prove that they know the secret before anything else is said
-//! ([`proof`]). [docs/security.md](../../../../docs/security.md) says what this protects from.
+//! ([`proof`]). In a job without a secret on private addresses, each process proves to have a key of its own, and the
+//! first key of each is remembered ([`keyed`]). [docs/security.md](../../../../docs/security.md) says what this protects
+//! from.
 
+pub(crate) mod guesses;
+pub mod keyed;
+mod key_ring;
+mod known;
+mod process_key;
 pub mod proof;
 pub mod tls;
 mod verifiers;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
 use crate::tls_failure::TlsFailure;
 use crate::unproved::SECRET_BYTES_MIN;
+use keyed::Keys;
+use process_key::ProcessKey;
 use tls::Tls;
 
 /// What the processes of a job know, and nobody else.
@@ -52,6 +62,34 @@ pub struct Access {
     pub insecure: bool,
     /// How connections between machines are encrypted, if they are.
     pub tls: Option<Tls>,
+    /// The keys of this process, if it speaks to private addresses without a secret.
+    pub keys: Option<Keys>,
+}
+
+/// How far an end point can be reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Distance {
+    /// From this machine only.
+    Loopback,
+    /// From a network of one's own only.
+    Private,
+    /// From anywhere.
+    Public,
+}
+
+impl Distance {
+    /// How far an address can be reached.
+    pub(crate) fn of(address: IpAddr) -> Self {
+        let is_private = match address.to_canonical() {
+            IpAddr::V4(address) => address.is_private() || address.is_link_local(),
+            IpAddr::V6(address) => address.is_unique_local() || address.is_unicast_link_local(),
+        };
+        match address.to_canonical().is_loopback() {
+            true => Self::Loopback,
+            false if is_private => Self::Private,
+            false => Self::Public,
+        }
+    }
 }
 
 impl Access {
@@ -80,12 +118,38 @@ impl Access {
         }
     }
 
-    /// An error if an end point that is not of this machine alone would be used without a secret.
-    pub(crate) fn check(&self, endpoint: &Endpoint, is_loopback: bool) -> Result<()> {
-        match self.is_guarded() || self.insecure || is_loopback {
+    /// An error if an end point that is not of this machine alone would be used without a secret; one of a private
+    /// network may be, with keys.
+    pub(crate) fn check(&self, endpoint: &Endpoint, distance: Distance) -> Result<()> {
+        let is_near = distance == Distance::Loopback || self.is_keyed(distance);
+        match self.is_guarded() || self.insecure || is_near {
             true => Ok(()),
             false => Err(Error::NoSecret { endpoint: endpoint.clone() }),
         }
+    }
+
+    /// Whether processes at this distance know each other by their keys.
+    pub(crate) fn is_keyed(&self, distance: Distance) -> bool {
+        let is_open = !self.is_guarded() && !self.insecure;
+        is_open && self.keys.is_some() && distance == Distance::Private
+    }
+
+    /// The same with another name of this process, by which its key is kept.
+    pub(crate) fn named(&self, name: impl Into<String>) -> Self {
+        let keys = self.keys.as_ref().map(|keys| keys.named(name.into()));
+        Self { keys, ..self.clone() }
+    }
+
+    /// The same for connections at a distance: with the key of this process, if it is shown there.
+    pub(crate) fn at(&self, distance: Distance) -> Result<Self> {
+        let keys = self.keys.as_ref().filter(|_| self.is_keyed(distance));
+        let keys = keys.map(Keys::shown).transpose()?;
+        Ok(Self { keys, ..self.clone() })
+    }
+
+    /// The key that this process shows.
+    fn own_key(&self) -> Option<Arc<ProcessKey>> {
+        self.keys.as_ref()?.own()
     }
 }
 
@@ -120,10 +184,65 @@ mod tests {
     fn only_this_machine_is_spoken_to_without_a_secret() {
         let endpoint: Endpoint = "10.0.0.1:80".parse().unwrap();
         let open = Access::default();
-        assert!(open.check(&endpoint, true).is_ok());
-        assert!(matches!(open.check(&endpoint, false), Err(Error::NoSecret { .. })));
-        let insecure = Access { insecure: true, ..Access::default() };
-        let secret = Access::with(Secret::new("a secret of some length").unwrap());
-        assert!(insecure.check(&endpoint, false).is_ok() && secret.check(&endpoint, false).is_ok());
+        assert!(open.check(&endpoint, Distance::Loopback).is_ok());
+        for far in [Distance::Private, Distance::Public] {
+            assert!(matches!(open.check(&endpoint, far), Err(Error::NoSecret { .. })));
+            let insecure = Access { insecure: true, ..Access::default() };
+            let secret = Access::with(Secret::new("a secret of some length").unwrap());
+            assert!(insecure.check(&endpoint, far).is_ok() && secret.check(&endpoint, far).is_ok());
+        }
+        let keyed = Access { keys: Some(Keys::default()), ..Access::default() };
+        assert!(keyed.check(&endpoint, Distance::Private).is_ok());
+        let refused = keyed.check(&endpoint, Distance::Public);
+        assert!(matches!(refused, Err(Error::NoSecret { .. })));
+    }
+
+    #[test]
+    fn keys_are_shown_in_private_networks_without_a_secret_only() {
+        let keyed = Access { keys: Some(Keys::default()), ..Access::default() }.named("me");
+        let shows = |access: &Access, distance| access.at(distance).unwrap().own_key().is_some();
+        assert!(shows(&keyed, Distance::Private));
+        assert!(!shows(&keyed, Distance::Loopback) && !shows(&keyed, Distance::Public));
+        let insecure = Access { insecure: true, ..keyed.clone() };
+        let secret = Some(Secret::new("a secret of some length").unwrap());
+        let guarded = Access { secret, ..keyed };
+        assert!(!shows(&insecure, Distance::Private) && !shows(&guarded, Distance::Private));
+    }
+
+    #[test]
+    fn networks_of_ones_own_are_known() {
+        let of = |text: &str| Distance::of(text.parse().unwrap());
+        for text in ["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"] {
+            assert_eq!(of(text), Distance::Loopback, "{text}");
+        }
+        for text in [
+            "10.89.176.11",
+            "192.168.1.2",
+            "172.16.0.1",
+            "172.31.255.255",
+            "169.254.1.1",
+            "fe80::1",
+            "fc00::1",
+            "fd12::1",
+            "::ffff:10.0.0.1",
+        ] {
+            assert_eq!(of(text), Distance::Private, "{text}");
+        }
+        for text in [
+            "11.0.0.1",
+            "172.15.0.1",
+            "172.32.0.1",
+            "192.169.0.1",
+            "169.253.1.1",
+            "8.8.8.8",
+            "100.64.0.1",
+            "0.0.0.0",
+            "::",
+            "2001:db8::1",
+            "fec0::1",
+            "::ffff:8.8.8.8",
+        ] {
+            assert_eq!(of(text), Distance::Public, "{text}");
+        }
     }
 }

@@ -4,17 +4,23 @@
 //! guest (connects)                                   host (listens)
 //! "PWHS" | version u32 | door u32 | nonce 32   ──>
 //!                                              <──   "PWHS" | version u32 | verdict u32 | nonce 32
-//! proof of the guest 32                        ──>
-//!                                              <──   verdict u32 | proof of the host 32
+//! proof of the guest 32 | key 32 | signature 64
+//!                                              ──>
+//!                                              <──   verdict u32 | proof of the host 32 | key 32
+//!                                                    | signature 64
 //! ```
 //! A proof is HMAC-SHA256 with the secret over a label of the side, the version, the door, the
-//! transport, and both nonces. So no proof is good for another connection, for the other direction,
-//! or for another way to the same host. All lengths are fixed: a stranger cannot make a host keep more
-//! than some tens of bytes. The state machines here do no I/O and read no clock.
+//! transport, both nonces, and the keys. So no proof is good for another connection, for the other direction,
+//! or for another way to the same host. In a job without a secret, each side signs the same with a key of its own
+//! (Ed25519), and the other remembers it; elsewhere key and signature are zeros. All lengths are fixed: a stranger
+//! cannot make a host keep more than some tens of bytes. The state machines here do no I/O and read no clock.
+
+use std::sync::Arc;
 
 use ring::hmac;
 
 use super::Access;
+use super::process_key::{ProcessKey, PublicKey, SIGNATURE_BYTES};
 use crate::message::VERSION;
 
 pub use crate::unproved::Unproved;
@@ -27,14 +33,20 @@ const MAGIC: &[u8; 4] = b"PWHS";
 const FRAME_MAGIC: &[u8; 4] = b"PWL1";
 /// Bytes of the first message of each side.
 const OPENING_BYTES: usize = 44;
-const PROOF_BYTES: usize = 32;
+const HMAC_BYTES: usize = 32;
+const KEY_BYTES: usize = 32;
+/// Bytes of a proof: what shows that the secret is known, a key, and a signature.
+const PROOF_BYTES: usize = HMAC_BYTES + KEY_BYTES + SIGNATURE_BYTES;
 /// Bytes of the last message.
-const VERDICT_BYTES: usize = 36;
+const VERDICT_BYTES: usize = 4 + PROOF_BYTES;
 
 const GOOD: u32 = 0;
 const OTHER_VERSION: u32 = 1;
 const OTHER_DOOR: u32 = 2;
 const WRONG_SECRET: u32 = 3;
+const WRONG_KEY: u32 = 4;
+/// Stands for no key.
+const NO_KEY: [u8; KEY_BYTES] = [0; KEY_BYTES];
 
 /// What is behind an end point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,6 +121,10 @@ struct Transcript {
     transport: Transport,
     guest: Nonce,
     host: Nonce,
+    /// The key that this side shows, if it shows one; then the other must, too.
+    own: Option<Arc<ProcessKey>>,
+    guest_key: [u8; KEY_BYTES],
+    host_key: [u8; KEY_BYTES],
     /// What has come of the message that is waited for.
     begun: Vec<u8>,
 }
@@ -116,7 +132,22 @@ struct Transcript {
 impl Transcript {
     fn new(access: &Access, door: Service, transport: Transport) -> Self {
         let key = hmac::Key::new(hmac::HMAC_SHA256, access.key());
-        Self { key, door, transport, guest: [0; 32], host: [0; 32], begun: Vec::new() }
+        Self {
+            key,
+            door,
+            transport,
+            guest: [0; 32],
+            host: [0; 32],
+            own: access.own_key(),
+            guest_key: NO_KEY,
+            host_key: NO_KEY,
+            begun: Vec::new(),
+        }
+    }
+
+    /// The key that this side shows.
+    fn shown(&self) -> [u8; KEY_BYTES] {
+        self.own.as_ref().map_or(NO_KEY, |own| own.public().0)
     }
 
     /// Everything that a proof of this side covers; each part has a fixed length.
@@ -131,16 +162,33 @@ impl Transcript {
         bytes.extend_from_slice(&self.transport.bytes());
         bytes.extend_from_slice(&self.guest);
         bytes.extend_from_slice(&self.host);
+        bytes.extend_from_slice(&self.guest_key);
+        bytes.extend_from_slice(&self.host_key);
         bytes
     }
 
+    /// The proof of this side, with the key that it shows.
     fn proof(&self, side: ProofSide) -> Vec<u8> {
-        hmac::sign(&self.key, &self.covered(side)).as_ref().to_vec()
+        let covered = self.covered(side);
+        let mut bytes = hmac::sign(&self.key, &covered).as_ref().to_vec();
+        bytes.extend_from_slice(&self.shown());
+        match &self.own {
+            Some(own) => bytes.extend_from_slice(&own.sign(&covered)),
+            None => bytes.extend_from_slice(&[0; SIGNATURE_BYTES]),
+        }
+        bytes
     }
 
-    /// Whether this is the proof of a side; compared in constant time.
-    fn is_proof(&self, side: ProofSide, proof: &[u8]) -> bool {
-        hmac::verify(&self.key, &self.covered(side), proof).is_ok()
+    /// What is wrong with the proof of the other side, whose key is in its place already; compared in constant time.
+    fn fault(&self, side: ProofSide, proof: &[u8]) -> Option<Unproved> {
+        let covered = self.covered(side);
+        if hmac::verify(&self.key, &covered, &proof[..HMAC_BYTES]).is_err() {
+            return Some(Unproved::Secret);
+        }
+        let key = PublicKey(key_of(proof));
+        let signature = &proof[HMAC_BYTES + KEY_BYTES..];
+        let is_signed = || key.0 != NO_KEY && key.has_signed(&covered, signature);
+        (self.own.is_some() && !is_signed()).then_some(Unproved::Key)
     }
 
     /// Collects bytes; the message if `n` are there.
@@ -149,6 +197,12 @@ impl Transcript {
         self.begun.extend_from_slice(&bytes[..n_more]);
         (self.begun.len() >= n).then(|| std::mem::take(&mut self.begun))
     }
+}
+
+/// The key in a proof.
+fn key_of(proof: &[u8]) -> [u8; KEY_BYTES] {
+    let key = proof.get(HMAC_BYTES..HMAC_BYTES + KEY_BYTES);
+    key.and_then(|key| key.try_into().ok()).unwrap_or(NO_KEY)
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
@@ -174,6 +228,8 @@ pub trait Prove {
     fn n_wanted(&self) -> usize;
     /// Bytes came, at most as many as are waited for.
     fn take(&mut self, bytes: &[u8]) -> ProofStep;
+    /// The key that the other side has signed with, after the end, if keys are shown.
+    fn peer_key(&self) -> Option<PublicKey>;
 }
 
 /// The side that connects.
@@ -193,7 +249,7 @@ impl Connecting {
         nonce: Nonce,
     ) -> (Self, Vec<u8>) {
         let mut transcript = Transcript::new(access, door, transport);
-        transcript.guest = nonce;
+        (transcript.guest, transcript.guest_key) = (nonce, transcript.shown());
         (Self { transcript, is_answered: false }, opening(door as u32, &nonce))
     }
 }
@@ -212,6 +268,10 @@ impl Prove for Connecting {
             None if self.is_answered => ProofStep::default(),
             None => self.beginning(),
         }
+    }
+
+    fn peer_key(&self) -> Option<PublicKey> {
+        self.transcript.own.as_ref().map(|_| PublicKey(self.transcript.host_key))
     }
 }
 
@@ -246,11 +306,18 @@ impl Connecting {
     }
 
     fn verdict(&mut self, message: &[u8]) -> ProofStep {
-        if u32_at(message, 0) != GOOD {
-            return ProofStep::end(Err(Unproved::Secret));
+        let proof = &message[4..];
+        match u32_at(message, 0) {
+            GOOD => {}
+            WRONG_KEY => return ProofStep::end(Err(Unproved::Key)),
+            _ => return ProofStep::end(Err(Unproved::Secret)),
         }
-        let is_proof = self.transcript.is_proof(ProofSide::Accepting, &message[4..]);
-        ProofStep::end(if is_proof { Ok(()) } else { Err(Unproved::Impostor) })
+        self.transcript.host_key = key_of(proof);
+        ProofStep::end(match self.transcript.fault(ProofSide::Accepting, proof) {
+            None => Ok(()),
+            Some(Unproved::Secret) => Err(Unproved::Impostor),
+            Some(why) => Err(why),
+        })
     }
 }
 
@@ -290,6 +357,10 @@ impl Prove for Accepting {
             Some(message) => self.opened(&message),
         }
     }
+
+    fn peer_key(&self) -> Option<PublicKey> {
+        self.transcript.own.as_ref().map(|_| PublicKey(self.transcript.guest_key))
+    }
 }
 
 impl Accepting {
@@ -323,15 +394,20 @@ impl Accepting {
     }
 
     fn proved(&mut self, message: &[u8]) -> ProofStep {
-        let is_proof = self.transcript.is_proof(ProofSide::Connecting, message);
-        let (verdict, proof) = match is_proof {
-            true => (GOOD, self.transcript.proof(ProofSide::Accepting)),
-            false => (WRONG_SECRET, vec![0; PROOF_BYTES]),
+        self.transcript.guest_key = key_of(message);
+        let fault = self.transcript.fault(ProofSide::Connecting, message);
+        let verdict = match fault {
+            None => GOOD,
+            Some(Unproved::Key) => WRONG_KEY,
+            Some(_) => WRONG_SECRET,
         };
         let mut send = verdict.to_le_bytes().to_vec();
-        send.extend_from_slice(&proof);
-        let end = if is_proof { Ok(()) } else { Err(Unproved::Secret) };
-        ProofStep { send, end: Some(end) }
+        self.transcript.host_key = self.transcript.shown();
+        match fault {
+            None => send.extend(self.transcript.proof(ProofSide::Accepting)),
+            Some(_) => send.extend([0; PROOF_BYTES]),
+        }
+        ProofStep { send, end: Some(fault.map_or(Ok(()), Err)) }
     }
 }
 

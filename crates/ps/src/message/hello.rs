@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::recovery::Term;
 
 /// The protocol this build speaks.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;
 
 /// A variable, as a process of a job sees it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -72,6 +72,11 @@ impl Body for Refusal {
                 out.u64(*n_bytes_max);
             }
             Refusal::TooManyQuestions { n } => u32s(out, 25, &[*n]),
+            Refusal::OtherKey { trainer, from, since_ms } => {
+                texts(out, 26, &[from]);
+                out.u32(*trainer);
+                out.u64(*since_ms);
+            }
         }
     }
 
@@ -121,6 +126,10 @@ impl Body for Refusal {
             23 => Refusal::Elsewhere { dir: input.str()?, roots: input.str()? },
             24 => Refusal::TooMuch { n_bytes: input.u64()?, n_bytes_max: input.u64()? },
             25 => Refusal::TooManyQuestions { n: input.u32()? },
+            26 => {
+                let (from, trainer) = (input.str()?, input.u32()?);
+                Refusal::OtherKey { trainer, from, since_ms: input.u64()? }
+            }
             _ => return Err(Error::Malformed("an unknown refusal")),
         })
     }

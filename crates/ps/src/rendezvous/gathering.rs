@@ -92,6 +92,14 @@ impl Gathering {
         seats.iter().flat_map(|side| numbered(side)).collect()
     }
 
+    /// What the process of a connection is, if it has a place.
+    pub fn side_of(&self, conn: ConnId) -> Option<Side> {
+        let seats = self.seats.as_ref()?;
+        let has = |side: &[Enrolled]| side.iter().any(|seat| seat.conn == Some(conn));
+        let sides = [Side::Server, Side::Trainer].into_iter().zip(seats);
+        sides.into_iter().find(|(_, seats)| has(seats)).map(|(side, _)| side)
+    }
+
     /// Connections that wait for others.
     pub fn waiting(&self) -> impl Iterator<Item = ConnId> + '_ {
         let waits = self.seats.is_none();

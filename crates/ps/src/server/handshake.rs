@@ -31,6 +31,10 @@ impl Server {
         if hello.version != VERSION {
             return Some(Refusal::Version { ours: VERSION, theirs: hello.version });
         }
+        // Before anything is said of the job.
+        if let Some(refusal) = self.other_key(conn, trainer) {
+            return Some(refusal);
+        }
         if hello.job != self.config.job {
             let (ours, theirs) = (self.config.job.clone(), hello.job.clone());
             return Some(Refusal::OtherJob { ours, theirs });
@@ -57,6 +61,7 @@ impl Server {
             Err(refusal) => self.turn_away(conn, id, refusal),
             Ok(admitted) => {
                 self.terms.came(trainer);
+                self.keep_key(conn, trainer.0, now);
                 if !was_active && self.members.is_active(trainer) {
                     self.expect(trainer);
                 }

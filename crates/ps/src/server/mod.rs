@@ -17,6 +17,7 @@ mod cut;
 mod cut_schedule;
 mod cut_state;
 mod handshake;
+mod keys;
 mod members;
 mod memory;
 mod question;
@@ -54,6 +55,7 @@ use all_gather::AllGathers;
 use all_to_all::AllToAllState;
 use cut::ServerCuts;
 use cut_schedule::Schedule;
+use keys::TrainerKeys;
 use members::{Expired, Members};
 use round::Rounds;
 use staleness::Staleness;
@@ -266,6 +268,7 @@ pub struct Server {
     terms: Terms,
     cuts: ServerCuts,
     schedule: Schedule,
+    keys: TrainerKeys,
 }
 
 /// What a trainer was last told about changed rows, in case the answer was lost: a store tells each
@@ -318,6 +321,7 @@ impl Server {
             terms: Terms::default(),
             cuts: ServerCuts::default(),
             schedule: Schedule::default(),
+            keys: TrainerKeys::default(),
             config,
         }
     }
@@ -500,6 +504,7 @@ impl Server {
     pub fn closed(&mut self, now: Millis, conn: ConnId) -> Vec<Action> {
         self.members.closed(conn, now);
         self.terms.closed(conn);
+        self.keys.closed(conn);
         let ids = self.waiting.range((conn, 0)..=(conn, u64::MAX));
         let ids: Vec<(ConnId, u64)> = ids.map(|(&id, _)| id).collect();
         ids.iter().for_each(|id| drop(self.waiting.remove(id)));
@@ -571,6 +576,7 @@ impl Server {
     fn turn_away(&mut self, conn: ConnId, id: u64, refusal: Refusal) {
         let kind = match &refusal {
             Refusal::DuplicateTrainer { trainer, .. } => format!("duplicate {trainer}"),
+            Refusal::OtherKey { trainer, .. } => format!("other key {trainer}"),
             other => other.to_string(),
         };
         // A process that tries again and again is mentioned once.

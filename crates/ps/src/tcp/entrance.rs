@@ -6,11 +6,14 @@ use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-use super::{READ_TIMEOUT, Stream, is_timeout};
+use super::{Clock, READ_TIMEOUT, Stream, is_timeout};
+use crate::access::guesses::Guesses;
+use crate::access::keyed::ShownKey;
 use crate::access::proof::{Accepting, Connecting, Prove, Service, Transport, Unproved};
 use crate::access::{Access, random};
 use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
+use crate::ids::Millis;
 use crate::lines;
 use crate::tls_failure::TlsFailure;
 
@@ -52,15 +55,22 @@ pub(super) struct Entering {
     pub(super) stream: Stream,
     access: Access,
     door: Service,
+    endpoint: Endpoint,
     /// None until an encrypted connection is there, if it is to be one.
     guest: Option<Connecting>,
     until: Instant,
 }
 
 impl Entering {
-    pub(super) fn begin(stream: Stream, access: &Access, door: Service) -> io::Result<Self> {
-        let (access, until) = (access.clone(), Instant::now() + PROOF_TIME);
-        let mut entering = Self { stream, access, door, guest: None, until };
+    pub(super) fn begin(
+        stream: Stream,
+        access: &Access,
+        door: Service,
+        endpoint: &Endpoint,
+    ) -> io::Result<Self> {
+        let (access, endpoint) = (access.clone(), endpoint.clone());
+        let until = Instant::now() + PROOF_TIME;
+        let mut entering = Self { stream, access, door, endpoint, guest: None, until };
         if !entering.stream.is_encrypted() {
             entering.open()?;
         }
@@ -96,7 +106,18 @@ impl Entering {
             None if Instant::now() > self.until => {
                 Err(io::Error::new(io::ErrorKind::TimedOut, "whoever listens there says nothing"))
             }
+            Some(Ok(())) => Ok(Some(self.compare())),
             end => Ok(end),
+        }
+    }
+
+    /// Whether the process that was met has the key that it had before, if it shows one.
+    fn compare(&self) -> std::result::Result<(), Unproved> {
+        let key = self.guest.as_ref().and_then(Prove::peer_key);
+        let (Some(keys), Some(key)) = (&self.access.keys, key) else { return Ok(()) };
+        match keys.ring().is_host(&format!("{:?} {}", self.door, self.endpoint), key) {
+            true => Ok(()),
+            false => Err(Unproved::OtherKey),
         }
     }
 
@@ -178,6 +199,12 @@ impl Proving {
         };
         advance(&mut &*stream, host)
     }
+
+    /// The key that the other side has proved to have, if keys are shown.
+    pub(super) fn shown(&self, stream: &Stream) -> Option<ShownKey> {
+        let key = self.host.as_ref().and_then(Prove::peer_key)?;
+        Some(ShownKey { key, from: stream.peer() })
+    }
 }
 
 /// Connections whose peers have not proved that they belong to the job. They cost no thread.
@@ -187,18 +214,36 @@ pub(super) struct Porch {
     door: Service,
     /// The oldest first.
     waiting: VecDeque<Visitor>,
+    guesses: Guesses,
+    clock: Clock,
 }
 
 #[derive(Debug)]
 struct Visitor {
     stream: Stream,
     proof: Proving,
-    until: Instant,
+    /// When its proof is looked at.
+    turn: Millis,
+    /// Whether it had to wait for that.
+    is_slowed: bool,
 }
 
+/// A connection whose peer has proved that it belongs to the job.
+#[derive(Debug)]
+pub(super) struct Proved {
+    pub(super) stream: Stream,
+    /// The key of the peer, if keys are shown.
+    pub(super) shown: Option<ShownKey>,
+}
+
+/// How long a peer has to prove that it belongs to the job.
+const PROOF_MS: u64 = PROOF_TIME.as_millis() as u64;
+
 impl Porch {
+    /// For connections to an end point at which this is shown.
     pub(super) fn new(access: &Access, door: Service) -> Self {
-        Self { access: access.clone(), door, waiting: VecDeque::new() }
+        let (waiting, guesses) = (VecDeque::new(), Guesses::default());
+        Self { access: access.clone(), door, waiting, guesses, clock: Clock::start() }
     }
 
     /// A connection, encrypted if those of this job are; none if that is not possible.
@@ -211,9 +256,14 @@ impl Porch {
         if stream.set_nonblocking(true).is_err() {
             return;
         }
-        let until = Instant::now() + PROOF_TIME;
-        let proof = Proving::new(&self.access, self.door);
-        self.waiting.push_back(Visitor { stream, proof, until });
+        if stream.is_too_far(&self.access) {
+            return lines::too_far(&stream.peer()).say_once();
+        }
+        let now = self.clock.now();
+        let turn = stream.peer_address().map_or(Some(now), |from| self.guesses.turn(from, now));
+        let Some(turn) = turn else { return };
+        let (proof, is_slowed) = (Proving::new(&self.access, self.door), turn > now);
+        self.waiting.push_back(Visitor { stream, proof, turn, is_slowed });
         if self.waiting.len() > UNPROVED_MAX {
             self.waiting.pop_front();
         }
@@ -221,21 +271,39 @@ impl Porch {
 
     /// What to watch for something to read.
     pub(super) fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.waiting.iter().map(|visitor| visitor.stream.as_fd())
+        let now = self.clock.now();
+        let has_turn = self.waiting.iter().filter(move |visitor| visitor.turn <= now);
+        has_turn.map(|visitor| visitor.stream.as_fd())
     }
 
     /// Goes on with all of them; those that have proved it, ready to be read with timeouts.
-    pub(super) fn proved(&mut self) -> Vec<Stream> {
-        let now = Instant::now();
+    pub(super) fn proved(&mut self) -> Vec<Proved> {
+        let now = self.clock.now();
         let mut proved = Vec::new();
         for mut visitor in std::mem::take(&mut self.waiting) {
+            if now < visitor.turn {
+                self.waiting.push_back(visitor);
+                continue;
+            }
+            let from = visitor.stream.peer_address();
+            if !visitor.is_slowed && from.is_some_and(|from| self.guesses.is_slowed(from)) {
+                continue; // It comes again, and has its turn.
+            }
             match visitor.proof.advance(&visitor.stream) {
-                Ok(None) if now < visitor.until => self.waiting.push_back(visitor),
-                Ok(Some(Ok(()))) => proved.push(visitor.stream),
+                Ok(None) if now.since(visitor.turn) < PROOF_MS => self.waiting.push_back(visitor),
+                Ok(Some(Ok(()))) => {
+                    from.into_iter().for_each(|from| self.guesses.right(from));
+                    let shown = visitor.proof.shown(&visitor.stream);
+                    proved.push(Proved { stream: visitor.stream, shown });
+                }
                 // Nobody of ours, or gone.
                 Ok(None) => {}
                 Ok(Some(Err(why))) => {
                     lines::refused(&visitor.stream.peer(), &why.to_string()).say_once();
+                    let from = from.filter(|_| why == Unproved::Secret);
+                    if from.is_some_and(|from| self.guesses.wrong(from, now)) {
+                        lines::guesses(&visitor.stream.peer()).say_once();
+                    }
                 }
                 Err(error) => {
                     if let Some(why) = TlsFailure::of(&error) {
@@ -244,7 +312,8 @@ impl Porch {
                 }
             }
         }
-        let is_ready = |stream: &Stream| {
+        let is_ready = |proved: &Proved| {
+            let stream = &proved.stream;
             stream.set_nonblocking(false).and_then(|()| stream.set_timeouts()).is_ok()
         };
         proved.retain(is_ready);

@@ -30,7 +30,7 @@ pub use mesh::{Membership, Mesh, MeshSettings};
 pub use rendezvous::{Rendezvous, find_others};
 pub use serve::{Listener, Stop};
 
-use crate::access::Access;
+use crate::access::{Access, Distance};
 use crate::access::proof::{Service, Transport};
 use crate::counters::NETWORK;
 use crate::endpoint::Endpoint;
@@ -82,18 +82,29 @@ pub fn check_access(access: &Access, endpoint: &Endpoint) -> Result<()> {
     if access.is_guarded() {
         return Ok(());
     }
-    let is_loopback = is_loopback(endpoint);
-    if access.insecure && !is_loopback {
+    let distance = distance(endpoint);
+    if access.insecure && distance > Distance::Loopback {
         lines::insecure(endpoint).say_once();
     }
-    access.check(endpoint, is_loopback)
+    access.check(endpoint, distance)?;
+    if access.is_keyed(distance) {
+        lines::keyed().say_once();
+    }
+    Ok(())
 }
 
-/// Whether an end point is reached from this machine only. A name that nobody knows yet is not reached at
+/// What this process shows at an end point; an error as of [`check_access`].
+fn access_at(access: &Access, endpoint: &Endpoint) -> Result<Access> {
+    check_access(access, endpoint)?;
+    access.at(distance(endpoint))
+}
+
+/// How far an end point can be reached, with all its addresses. A name that nobody knows yet is not reached at
 /// all; it is looked at again with every connection.
-fn is_loopback(endpoint: &Endpoint) -> bool {
-    let is_far = |address: std::net::SocketAddr| !address.ip().is_loopback();
-    !addresses(endpoint).is_ok_and(|mut all| all.any(is_far))
+fn distance(endpoint: &Endpoint) -> Distance {
+    let all = addresses(endpoint).ok();
+    let farthest = all.and_then(|all| all.map(|address| Distance::of(address.ip())).max());
+    farthest.unwrap_or(Distance::Loopback)
 }
 
 /// A connection of either kind.
@@ -179,11 +190,11 @@ impl Stream {
         access: &Access,
         door: Service,
     ) -> Result<Self> {
-        check_access(access, endpoint)?;
+        let access = &access_at(access, endpoint)?;
         let enter = |way| {
             let stream = Self::connect(endpoint, timeout, way, access);
             let is_local = stream.as_ref().is_ok_and(Stream::is_local);
-            let begun = stream.and_then(|stream| Entering::begin(stream, access, door));
+            let begun = stream.and_then(|stream| Entering::begin(stream, access, door, endpoint));
             let begun = begun.map_err(|error| Error::of_connection(endpoint, error));
             (is_local, begun.and_then(|entering| entering.finish(endpoint)))
         };
@@ -260,12 +271,27 @@ impl Stream {
 
     /// Who it is, for a line about it.
     fn peer(&self) -> String {
+        match (self, self.peer_address()) {
+            (Stream::Unix(_), _) => "a process of this machine".to_string(),
+            (_, Some(address)) => address.to_string(),
+            (_, None) => "somebody".to_string(),
+        }
+    }
+
+    /// The address of the other side, if it has one.
+    fn peer_address(&self) -> Option<std::net::IpAddr> {
         let socket = match self {
             Stream::Tcp(socket) => socket,
             Stream::Tls(stream) => &stream.socket,
-            Stream::Unix(_) => return "a process of this machine".to_string(),
+            Stream::Unix(_) => return None,
         };
-        socket.peer_addr().map_or("somebody".to_string(), |peer| peer.ip().to_string())
+        socket.peer_addr().ok().map(|peer| peer.ip())
+    }
+
+    /// Whether the other side is farther away than this job, which knows its processes by their keys, reaches.
+    fn is_too_far(&self, access: &Access) -> bool {
+        let address = self.peer_address();
+        access.keys.is_some() && address.is_some_and(|address| Distance::of(address) == Distance::Public)
     }
 
     /// Whether the peer is a process of this machine.
@@ -448,6 +474,11 @@ fn addresses(endpoint: &Endpoint) -> io::Result<impl Iterator<Item = std::net::S
 
 fn unix_name(endpoint: &Endpoint) -> io::Result<UnixAddr> {
     UnixAddr::from_abstract_name(format!("paddlewheel/{endpoint}"))
+}
+
+/// A number for a text, the same everywhere.
+fn sum_of(text: &str) -> u64 {
+    text.bytes().fold(0, |sum, byte| tensor::mix(sum ^ u64::from(byte)))
 }
 
 /// The clock that drives the state machines.

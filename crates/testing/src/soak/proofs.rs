@@ -22,7 +22,7 @@ fn is_proved(side: &mut impl Prove, bytes: &[u8]) -> bool {
     let mut left = bytes;
     while !left.is_empty() {
         let (now, rest) = left.split_at(side.n_wanted().min(left.len()).min(5));
-        assert!(!now.is_empty() && side.n_wanted() <= 44, "a stranger is not waited for long");
+        assert!(!now.is_empty() && side.n_wanted() <= 132, "a stranger is not waited for long");
         left = rest;
         if let Some(end) = side.take(now).end {
             return end.is_ok();

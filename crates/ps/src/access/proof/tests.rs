@@ -1,5 +1,6 @@
 use super::*;
-use crate::access::Secret;
+use crate::access::keyed::Keys;
+use crate::access::{Distance, Secret};
 use crate::frame::{self, FRAME_BYTES_MAX, Frame};
 use crate::message::{Ping, Reply, Request};
 use crate::refusal::Refusal;
@@ -73,6 +74,57 @@ fn another_secret_is_none() {
     assert_eq!(meet(none, host(OURS), 99), [Some(Err(Unproved::Secret)); 2]);
     let open = Accepting::new(&Access::default(), Service::Server, Transport::Tcp, [9; 32]);
     assert_eq!(meet(guest(OURS, Transport::Tcp), open, 99), [Some(Err(Unproved::Secret)); 2]);
+}
+
+/// What a process without a secret shows in a private network.
+fn keyed() -> Access {
+    let open = Access { keys: Some(Keys::default()), ..Access::default() };
+    open.named("me").at(Distance::Private).unwrap()
+}
+
+#[test]
+fn keys_are_shown_and_proved_where_there_is_no_secret() {
+    let (ours, theirs) = (keyed(), keyed());
+    for n_at_once in 1..140 {
+        let guest = begun(&ours, Service::Server, Transport::Tcp);
+        let host = Accepting::new(&theirs, Service::Server, Transport::Tcp, [9; 32]);
+        assert_eq!(meet(guest, host, n_at_once), [Some(Ok(())); 2], "{n_at_once} bytes at a time");
+    }
+    let Begun { mut guest, opening } = begun(&ours, Service::Server, Transport::Tcp);
+    let mut host = Accepting::new(&theirs, Service::Server, Transport::Tcp, [9; 32]);
+    let answer = host.take(&opening).send;
+    let proof = guest.take(&answer).send;
+    let verdict = host.take(&proof).send;
+    assert_eq!(guest.take(&verdict).end, Some(Ok(())));
+    assert_eq!(host.peer_key(), ours.own_key().map(|key| key.public()));
+    assert_eq!(guest.peer_key(), theirs.own_key().map(|key| key.public()));
+    // Whoever has heard it cannot say it again, nor with a key of his own, nor without one.
+    let fresh = || {
+        let mut host = Accepting::new(&theirs, Service::Server, Transport::Tcp, [10; 32]);
+        host.take(&opening);
+        host
+    };
+    assert_eq!(fresh().take(&proof).end, Some(Err(Unproved::Secret)));
+    let open = begun(&Access::default(), Service::Server, Transport::Tcp);
+    let host = Accepting::new(&theirs, Service::Server, Transport::Tcp, [9; 32]);
+    assert_eq!(meet(open, host, 99), [Some(Err(Unproved::Key)); 2]);
+    let open = Accepting::new(&Access::default(), Service::Server, Transport::Tcp, [9; 32]);
+    let guest = begun(&ours, Service::Server, Transport::Tcp);
+    assert_eq!(meet(guest, open, 99), [Some(Err(Unproved::Key)), Some(Ok(()))]);
+}
+
+#[test]
+fn a_key_without_its_signature_is_none() {
+    let (ours, theirs) = (keyed(), keyed());
+    let Begun { mut guest, opening } = begun(&ours, Service::Server, Transport::Tcp);
+    let mut host = Accepting::new(&theirs, Service::Server, Transport::Tcp, [9; 32]);
+    let answer = host.take(&opening).send;
+    let mut proof = guest.take(&answer).send;
+    *proof.last_mut().unwrap() ^= 1;
+    let step = host.take(&proof);
+    assert_eq!(step.end, Some(Err(Unproved::Key)));
+    assert!(step.send[4..].iter().all(|&byte| byte == 0), "no proof for a stranger");
+    assert_eq!(guest.take(&step.send).end, Some(Err(Unproved::Key)));
 }
 
 #[test]
@@ -151,4 +203,5 @@ fn a_stranger_costs_some_tens_of_bytes() {
         host.take(&[*byte]);
     }
     assert!(host.transcript.begun.capacity() <= 64 && host.n_wanted() == PROOF_BYTES);
+    assert_eq!(PROOF_BYTES, 128);
 }

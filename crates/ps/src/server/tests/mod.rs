@@ -2,6 +2,7 @@
 
 mod agreement;
 mod cut_schedule;
+mod keys;
 mod terms;
 mod work;
 

@@ -15,7 +15,7 @@ use count::{Seconds, WaitingStep};
 use tensor::{EvenIfPoisoned, Pool, Tensor};
 
 use super::group::{ClientGroup, LostProcess, Stops};
-use super::{Clock, Patient, Stream};
+use super::{Clock, Patient, Stream, sum_of};
 use crate::access::Access;
 use crate::counters::WAITING;
 use crate::endpoint::Endpoint;
@@ -135,6 +135,7 @@ impl Client {
         group: ClientGroup,
     ) -> Arc<Self> {
         let ClientGroup { stops, lost, memory, access } = group;
+        let access = access.named(format!("trainer-{}-{:016x}", hello.trainer, sum_of(&hello.job)));
         let state = ClientState {
             link: Link::new(hello, LinkConfig::default()),
             stream: None,

@@ -1,6 +1,6 @@
 //! Reads from a server. A thread that waits for an answer reads, also for other threads that wait.
 
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader};
 use std::sync::{Arc, TryLockError};
 use std::thread;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::message::{Lend, Reply};
 use crate::refusal::Refusal;
 use crate::shm::Window;
 use crate::tcp::entrance::Entering;
-use crate::tcp::{READ_TIMEOUT, Stream, StreamInput, Way, WholeFrame, check_access, is_timeout};
+use crate::tcp::{READ_TIMEOUT, Stream, StreamInput, Way, WholeFrame, access_at, is_timeout};
 use crate::tls_failure::TlsFailure;
 
 /// What was last seen of a server that answers.
@@ -154,11 +154,7 @@ impl Client {
             state.down.get_or_insert(now);
             if state.n_near_failures < NEAR_FAILURES { Way::Any } else { Way::Tcp }
         };
-        let checked = check_access(&self.access, &self.endpoint).map_err(std::io::Error::other);
-        let stream =
-            checked.and_then(|()| Stream::connect(&self.endpoint, CONNECT, way, &self.access));
-        let begun =
-            stream.and_then(|stream| Entering::begin(stream, &self.access, Service::Server));
+        let begun = self.begin_entering(way);
         let mut state = self.state();
         state.is_proving = begun.is_ok();
         match begun {
@@ -174,6 +170,12 @@ impl Client {
                 None
             }
         }
+    }
+
+    fn begin_entering(&self, way: Way) -> io::Result<Entering> {
+        let access = access_at(&self.access, &self.endpoint).map_err(io::Error::other)?;
+        let stream = Stream::connect(&self.endpoint, CONNECT, way, &access)?;
+        Entering::begin(stream, &access, Service::Server, &self.endpoint)
     }
 
     fn read_one(&self, inbox: &mut Inbox) {
@@ -266,6 +268,7 @@ impl Client {
 fn end_of(why: Unproved) -> Option<Broken> {
     Some(match why {
         Unproved::Secret | Unproved::Impostor => Broken::Refused(Refusal::Secret),
+        Unproved::Key | Unproved::OtherKey => Broken::Unproved(why),
         Unproved::Version { ours, theirs } => {
             Broken::Refused(Refusal::Version { ours: theirs, theirs: ours })
         }

@@ -73,6 +73,9 @@ impl Client {
             Some(Broken::NotEncrypted(why)) => {
                 return Err(Error::NotEncrypted { endpoint: endpoint(), why: why.clone() });
             }
+            Some(Broken::Unproved(why)) => {
+                return Err(Error::Unproved { endpoint: endpoint(), why: *why });
+            }
             Some(Broken::OtherTerm(term_state)) => {
                 return Err(Error::OtherTerm {
                     endpoint: endpoint(),

@@ -5,17 +5,23 @@ use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
 use std::time::{Duration, Instant};
 
+use tensor::EvenIfPoisoned;
+
 use super::{Membership, MeshSettings};
 use crate::access::Access;
+use crate::access::keyed::ShownKey;
 use crate::access::proof::Service;
 use crate::collective::{Failure, PeerHello, PeerMessage};
 use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
 use crate::frame::{self, Frame, HEAD_BYTES, Head};
 use crate::lines;
-use crate::tcp::entrance::Porch;
+use crate::ids::Millis;
+use crate::refusal::Refusal;
+use crate::tcp::entrance::{Porch, Proved};
 use crate::tcp::{
-    Patient, Stream, Way, WholeFrame, addresses, check_access, is_timeout, other_user, unix_name,
+    Patient, Stream, Way, WholeFrame, access_at, addresses, is_timeout, other_user, sum_of,
+    unix_name,
 };
 
 /// A greeting is short.
@@ -44,12 +50,12 @@ struct Listeners {
     /// Who has come and has not proved to be one of us.
     porch: Porch,
     /// Who has.
-    proved: Vec<Stream>,
+    proved: Vec<Proved>,
 }
 
 impl Listeners {
     fn open(endpoint: &Endpoint, access: &Access) -> Result<Self> {
-        check_access(access, endpoint)?;
+        let access = &access_at(access, endpoint)?;
         let fail = |source| Error::Bind { endpoint: endpoint.clone(), source };
         let all: Vec<_> = addresses(endpoint).map_err(fail)?.collect();
         let tcp = TcpListener::bind(all.as_slice()).map_err(fail)?;
@@ -63,7 +69,7 @@ impl Listeners {
     }
 
     /// One of us who has come. Strangers are not waited for.
-    fn accepted(&mut self) -> Option<Stream> {
+    fn accepted(&mut self) -> Option<Proved> {
         for _ in 0..ACCEPTS_MAX {
             let Some(stream) = self.accept() else { break };
             self.porch.add(stream);
@@ -89,6 +95,7 @@ impl Listeners {
 /// Somebody who knows the secret and has not said who he is. Nobody waits for him.
 struct Guest {
     stream: Stream,
+    shown: Option<ShownKey>,
     since: Instant,
     /// What has come of his greeting.
     said: Vec<u8>,
@@ -98,14 +105,14 @@ struct Guest {
 enum Heard {
     /// Not all of it yet.
     Waiting(Guest),
-    Message(Stream, PeerMessage),
+    Message(Proved, PeerMessage),
     /// Nothing will: it is not a trainer.
     Nothing,
 }
 
 impl Guest {
-    fn new(stream: Stream) -> Self {
-        Self { stream, since: Instant::now(), said: Vec::new() }
+    fn new(Proved { stream, shown }: Proved) -> Self {
+        Self { stream, shown, since: Instant::now(), said: Vec::new() }
     }
 
     /// How many bytes of the greeting are missing.
@@ -125,7 +132,9 @@ impl Guest {
             if n_missing == 0 {
                 let message = frame::read(&mut &self.said[..], HELLO_BYTES_MAX);
                 return match message {
-                    Ok((_, message)) => Heard::Message(self.stream, message),
+                    Ok((_, message)) => {
+                        Heard::Message(Proved { stream: self.stream, shown: self.shown }, message)
+                    }
                     Err(_) => Heard::Nothing,
                 };
             }
@@ -164,10 +173,6 @@ fn job(membership: &Membership) -> String {
         false => list,
     };
     format!("{n} trainers {list}, mode {}, protocol {VERSION}", membership.mode)
-}
-
-fn sum_of(text: &str) -> u64 {
-    text.bytes().fold(0, |sum, byte| tensor::mix(sum ^ u64::from(byte)))
 }
 
 /// Connections to all other trainers, by rank.
@@ -272,14 +277,14 @@ impl<'a> Joining<'a> {
 
     /// Listens to all who have connected: one that says nothing keeps nobody waiting.
     fn receive(&mut self) -> Result<()> {
-        while let Some(stream) = self.listeners.accepted() {
-            self.guests.push(Guest::new(stream));
+        while let Some(proved) = self.listeners.accepted() {
+            self.guests.push(Guest::new(proved));
         }
         let n_over = self.guests.len().saturating_sub(GUESTS_MAX);
         for guest in self.guests.drain(n_over..).collect::<Vec<_>>() {
             match guest.listen() {
                 Heard::Waiting(guest) => self.guests.push(guest),
-                Heard::Message(stream, message) => self.welcome(stream, message)?,
+                Heard::Message(proved, message) => self.welcome(proved, message)?,
                 Heard::Nothing => {}
             }
         }
@@ -288,23 +293,44 @@ impl<'a> Joining<'a> {
     }
 
     /// Somebody has spoken: who is it?
-    fn welcome(&mut self, stream: Stream, message: PeerMessage) -> Result<()> {
+    fn welcome(&mut self, proved: Proved, message: PeerMessage) -> Result<()> {
+        let Proved { stream, shown } = proved;
         let said = match message {
             PeerMessage::Hello(said) => said,
             PeerMessage::Failed(failure) => return Err(failure.into()),
             // Not a trainer.
             _ => return Ok(()),
         };
+        if let Some(refusal) = self.other_key(said.rank, shown.as_ref()) {
+            // The others have met the one that came first: they go on with it.
+            lines::refused(&stream.peer(), &refusal.to_string()).say_once();
+            self.refuse(&stream, self.not_begun(said.rank, refusal.to_string()));
+            return Ok(());
+        }
         if said.job == self.job && said.rank == self.membership.me {
             let why = format!("two processes say that they are trainer {}", said.rank);
             return Err(self.refuse(&stream, self.not_begun(said.rank, why)));
         }
         self.compare(&stream, &said)?;
         self.greet(&stream)?;
+        if let (Some(keys), Some(shown)) = (&self.settings.access.keys, &shown) {
+            let now = Millis(self.start.elapsed().as_millis() as u64);
+            keys.ring().trainers.lock().even_if_poisoned().keep(said.rank, shown, now);
+        }
         if let Some(place) = self.streams.get_mut(said.rank as usize) {
             *place = Some(stream);
         }
         Ok(())
+    }
+
+    /// Why a trainer cannot have a rank: another key has it.
+    fn other_key(&self, rank: u32, shown: Option<&ShownKey>) -> Option<Refusal> {
+        let (keys, shown) = (self.settings.access.keys.as_ref()?, shown?);
+        let known = keys.ring().trainers.lock().even_if_poisoned();
+        let rival = known.rival(rank, shown.key)?;
+        let now = Millis(self.start.elapsed().as_millis() as u64);
+        let (from, since_ms) = (rival.shown.from.clone(), now.since(rival.since));
+        Some(Refusal::OtherKey { trainer: rank, from, since_ms })
     }
 
     /// Connects to a trainer with a lower rank, if it is there.

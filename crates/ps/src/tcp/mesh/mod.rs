@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use count::{Seconds, WaitingStep};
 use tensor::{EvenIfPoisoned, Value};
 
-use super::Stream;
+use super::{Stream, sum_of};
 use super::client::Patience;
 use super::group::Stops;
 use crate::access::Access;
@@ -133,7 +133,10 @@ impl MeshState {
 
 impl Mesh {
     /// Meets all other trainers; an error if one does not come in time, or does not do the same.
-    pub fn join(membership: Membership, settings: MeshSettings) -> Result<Self> {
+    pub fn join(membership: Membership, mut settings: MeshSettings) -> Result<Self> {
+        let all: Vec<String> = membership.endpoints.iter().map(Endpoint::to_string).collect();
+        let name = format!("trainer-{}-{:016x}", membership.me, sum_of(&all.join(",")));
+        settings.access = settings.access.named(name);
         let streams = joining::meet(&membership, &settings)?;
         let endpoints = membership.endpoints.iter().map(Endpoint::to_string).collect();
         let memory = SharedMemory::default();

@@ -14,10 +14,11 @@ use tensor::EvenIfPoisoned;
 
 use super::Lines;
 use crate::access::Access;
+use crate::access::keyed::{KnownKeys, ShownKey};
 use crate::access::proof::Service;
-use crate::ids::ConnId;
-use crate::rendezvous::{Gathering, RendezvousReply, Report, ReportOutcome};
-use crate::tcp::entrance::Porch;
+use crate::ids::{ConnId, Millis};
+use crate::rendezvous::{Gathering, Place, RendezvousReply, Report, ReportOutcome};
+use crate::tcp::entrance::{Porch, Proved};
 use crate::tcp::{Patient, Stream};
 
 /// A process that has proved to be one of ours must report within this.
@@ -30,11 +31,19 @@ const ACCEPTS_MAX: usize = 64;
 const LOOK: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 /// How often those that wait are told for whom.
 const TELL: Duration = Duration::from_secs(3);
+/// What to do about a number that belongs to another key.
+const TAKEN: &str = "the job has no secret, so the first processes keep their numbers. If they are none of yours, give all \
+                     processes of the job the same PADDLEWHEEL_SECRET_FILE; if this process has lost its key, start \
+                     the whole job again";
 
 #[derive(Default)]
 struct HostState {
     gathering: Gathering,
     streams: BTreeMap<ConnId, Arc<Stream>>,
+    /// The keys that the processes of connections have shown, if keys are shown.
+    shown: BTreeMap<ConnId, ShownKey>,
+    /// The keys of the processes that have places, servers and trainers, once all have one.
+    known: Option<[KnownKeys; 2]>,
 }
 
 type SharedState = Arc<Mutex<HostState>>;
@@ -84,13 +93,16 @@ fn welcome(listener: &TcpListener, mut porch: Porch, shared: &SharedState) {
                 }
             }
         }
-        for stream in porch.proved() {
+        for Proved { stream, shown } in porch.proved() {
             if n_open.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS_MAX {
                 n_open.fetch_sub(1, Ordering::Relaxed);
                 continue;
             }
             number += 1;
             let (shared, conn, n_open) = (shared.clone(), ConnId(number), n_open.clone());
+            if let Some(shown) = shown {
+                shared.lock().even_if_poisoned().shown.insert(conn, shown);
+            }
             thread::spawn(move || {
                 serve(&shared, conn, Arc::new(stream));
                 n_open.fetch_sub(1, Ordering::Relaxed);
@@ -127,18 +139,24 @@ fn serve(shared: &SharedState, conn: ConnId, stream: Arc<Stream>) {
     }
     let mut room = shared.lock().even_if_poisoned();
     room.streams.remove(&conn);
+    room.shown.remove(&conn);
     room.gathering.leave(conn);
 }
 
 impl HostState {
     fn take(&mut self, conn: ConnId, report: Report) {
+        if let Some(why) = self.other_key(conn, &report) {
+            return self.tell(conn, &RendezvousReply::Failed(why));
+        }
         match self.gathering.report(conn, report) {
             ReportOutcome::Waits => self.tell_waiting(),
             ReportOutcome::Taken => self.tell(conn, &RendezvousReply::Taken),
             ReportOutcome::Back(place) => self.tell(conn, &RendezvousReply::Placed(place)),
             ReportOutcome::Refused(why) => self.tell(conn, &RendezvousReply::Failed(why)),
             ReportOutcome::Complete => {
-                for (conn, place) in self.gathering.places() {
+                let places = self.gathering.places();
+                self.keep_keys(&places);
+                for (conn, place) in places {
                     self.tell(conn, &RendezvousReply::Placed(place));
                 }
             }
@@ -147,6 +165,35 @@ impl HostState {
                 self.fail(&why);
             }
         }
+    }
+
+    /// Why a process cannot take part: all have come, and none of them has its key or its number.
+    fn other_key(&self, conn: ConnId, report: &Report) -> Option<String> {
+        let (known, shown) = (self.known.as_ref()?, self.shown.get(&conn)?);
+        let word = report.side.word();
+        let side = &known[report.side as usize];
+        if let Some(rival) = report.rank.and_then(|rank| side.rival(rank, shown.key)) {
+            let (from, rank) = (&rival.shown.from, report.rank.unwrap_or_default());
+            return Some(format!(
+                "the number of {word} {rank} is taken by another key, from {from}: {TAKEN}"
+            ));
+        }
+        let is_known = known.iter().any(|side| side.has(shown.key));
+        (!is_known).then(|| format!("all processes of this job have come, with other keys: {TAKEN}"))
+    }
+
+    /// All have come: from now on they are known by their keys.
+    fn keep_keys(&mut self, places: &[(ConnId, Place)]) {
+        if self.shown.is_empty() {
+            return;
+        }
+        let mut known = <[KnownKeys; 2]>::default();
+        for (conn, place) in places {
+            if let (Some(shown), Some(side)) = (self.shown.get(conn), self.gathering.side_of(*conn)) {
+                known[side as usize].keep(place.id, shown, Millis(0));
+            }
+        }
+        self.known = Some(known);
     }
 
     /// One has waited long enough: then all have.
@@ -162,6 +209,7 @@ impl HostState {
         }
         all.into_iter().for_each(|conn| self.tell(conn, &RendezvousReply::Failed(why.to_string())));
         self.gathering.clear();
+        self.known = None;
     }
 
     fn tell_waiting(&mut self) {

@@ -12,7 +12,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::{
-    Patient, Stream, StreamInput, Way, addresses, check_access, is_of_this_machine, is_timeout,
+    Patient, Stream, StreamInput, Way, access_at, addresses, check_access, is_of_this_machine,
+    is_timeout,
 };
 use crate::access::Access;
 use crate::access::proof::Service;
@@ -49,13 +50,24 @@ pub fn find_others(
     let start = Instant::now();
     check_access(&meeting.access, &meeting.master)?;
     if let Some(listener) = listen(&meeting.master)? {
-        host::start(listener, &meeting.access);
+        // Any process of that machine may be the one that listens.
+        let name = format!("rendezvous-{}", meeting.master);
+        host::start(listener, &access_at(&meeting.access.named(name), &meeting.master)?);
     }
+    let meeting = &named(meeting);
     let mut guest = Guest { meeting: meeting.clone(), start, last: "no answer yet".to_string() };
     let (stream, report) = guest.report(on_wait, stops)?;
     let (place, reader) = guest.placed(stream, report, on_wait, stops)?;
     stay(meeting, &place, reader);
     Ok(place)
+}
+
+/// With the name by which the key of this process is kept.
+fn named(meeting: &Rendezvous) -> Rendezvous {
+    let Report { side, rank, name, .. } = &meeting.report;
+    let own = rank.map_or(name.clone(), |rank| rank.to_string());
+    let access = meeting.access.named(format!("{}-{own}-{}", side.word(), meeting.master));
+    Rendezvous { access, ..meeting.clone() }
 }
 
 /// A listener, if this machine is the one to meet at and no other process of it listens already.

@@ -3,7 +3,7 @@
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use tensor::EvenIfPoisoned;
 
@@ -11,6 +11,7 @@ use super::input::FrameInput;
 use super::output::Output;
 use super::poller::Poller;
 use super::{FRAME_TIMEOUT_MS, HELLO_TIMEOUT_MS, SHORT_BYTES_MAX, WRITE_TIMEOUT_MS};
+use crate::access::keyed::ShownKey;
 use crate::budget::Account;
 use crate::ids::{ConnId, Millis};
 use crate::message::Reply;
@@ -30,6 +31,14 @@ pub(super) struct Conn {
     /// What is left of the proof that the peer belongs to the job: nothing else is read before.
     proof: Mutex<Option<Proving>>,
     is_proved: AtomicBool,
+    /// The key that the peer has, if keys are shown.
+    shown: OnceLock<ShownKey>,
+    /// Whether it does not count as a stranger any more.
+    is_let_in: AtomicBool,
+    /// When its proof is looked at.
+    pub(super) turn: Millis,
+    /// Whether it had to wait for that.
+    pub(super) is_slowed: bool,
     /// Only its worker reads.
     input: Mutex<FrameInput>,
     output: Mutex<Output>,
@@ -65,6 +74,8 @@ pub(super) struct Visitor {
     pub(super) stream: Stream,
     /// The proof that it must bring.
     pub(super) proof: Proving,
+    /// When that is looked at.
+    pub(super) turn: Millis,
 }
 
 impl Conn {
@@ -74,7 +85,7 @@ impl Conn {
         memory: SharedMemory,
         now: Millis,
     ) -> Self {
-        let Visitor { id, stream, proof } = visitor;
+        let Visitor { id, stream, proof, turn } = visitor;
         let output = Output::new(memory, stream.is_local());
         Self {
             id,
@@ -82,9 +93,13 @@ impl Conn {
             poller,
             proof: Mutex::new(Some(proof)),
             is_proved: AtomicBool::new(false),
+            shown: OnceLock::new(),
+            is_let_in: AtomicBool::new(false),
+            turn,
+            is_slowed: turn > now,
             input: Mutex::default(),
             output: Mutex::new(output),
-            speaks_by: AtomicU64::new(now.0 + PROOF_TIME.as_millis() as u64),
+            speaks_by: AtomicU64::new(turn.0 + PROOF_TIME.as_millis() as u64),
             takes_by: AtomicU64::new(NEVER),
             waits_to_ack: AtomicBool::new(false),
             has_spoken: AtomicBool::new(false),
@@ -97,12 +112,29 @@ impl Conn {
         self.is_proved.load(Ordering::Relaxed)
     }
 
+    /// The key that the peer has proved to have, if keys are shown.
+    pub(super) fn shown(&self) -> Option<ShownKey> {
+        self.shown.get().cloned()
+    }
+
+    /// Whether it does not count as a stranger any more.
+    pub(super) fn is_let_in(&self) -> bool {
+        self.is_let_in.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_let_in(&self) {
+        self.is_let_in.store(true, Ordering::Relaxed);
+    }
+
     /// Goes on with the proof of the peer; from its end on, the time for the greeting runs.
     pub(super) fn prove(&self, now: Millis) -> io::Result<ProofEnd> {
         let mut proof = self.proof.lock().even_if_poisoned();
         let Some(proving) = &mut *proof else { return Ok(Some(Ok(()))) };
         let end = proving.advance(&self.stream)?;
         if end == Some(Ok(())) {
+            if let Some(shown) = proving.shown(&self.stream) {
+                let _ = self.shown.set(shown);
+            }
             *proof = None;
             self.speaks_by.store(now.0 + HELLO_TIMEOUT_MS, Ordering::Relaxed);
             self.is_proved.store(true, Ordering::Relaxed);

@@ -10,6 +10,7 @@ mod input;
 mod output;
 mod poller;
 mod published;
+mod turns;
 mod worker;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -25,7 +26,7 @@ use std::time::{Duration, Instant};
 
 use super::entrance::UNPROVED_MAX;
 use super::{
-    Clock, FRAME_TIMEOUT, Stream, WRITE_TIMEOUT, addresses, check_access, other_user, unix_name,
+    Clock, FRAME_TIMEOUT, Stream, WRITE_TIMEOUT, access_at, addresses, other_user, unix_name,
 };
 use crate::access::Access;
 use crate::budget::Budget;
@@ -40,6 +41,7 @@ use crate::server::{Action, End, Server, ServerMemory, Store, Work};
 use conn::{Conn, Need};
 use poller::{Poller, Token};
 use published::Published;
+use turns::Turns;
 use tensor::EvenIfPoisoned;
 
 /// Answers to others up to this size are written at once; longer ones by their own workers.
@@ -121,7 +123,7 @@ impl Listener {
 
     /// Binds for those who know a secret.
     pub fn bind_with(endpoint: &Endpoint, access: Access) -> Result<Self> {
-        check_access(&access, endpoint)?;
+        let access = access_at(&access.named(format!("server-{endpoint}")), endpoint)?;
         let fail = |source| Error::Bind { endpoint: endpoint.clone(), source };
         let all: Vec<_> = addresses(endpoint).map_err(fail)?.collect();
         let tcp = TcpListener::bind(all.as_slice()).map_err(fail)?;
@@ -141,12 +143,15 @@ impl Listener {
     /// lines from time to time.
     pub fn serve<S: Store + 'static>(
         self,
-        server: Server,
+        mut server: Server,
         store: Arc<S>,
         stop: &Stop,
         log: impl Fn(Severity, &str) + Send + Sync + 'static,
     ) -> Option<End> {
         let ((saves, works), (cuts, works_of_cuts)) = (channel(), channel());
+        if let Some(keys) = &self.access.keys {
+            server.ask_for_keys(keys.ring().others(keys.name()));
+        }
         allow_descriptors(CONN_DESCRIPTORS * CONNS_MAX as u64);
         let n_cores = thread::available_parallelism().map_or(1, |n| n.get());
         let n_workers = (2 * n_cores).clamp(*WORKERS.start(), *WORKERS.end());
@@ -162,6 +167,7 @@ impl Listener {
             units: Mutex::default(),
             conns: RwLock::default(),
             unproved: Mutex::default(),
+            turns: Turns::default(),
             n_conns: AtomicU64::new(0),
             clock: Clock::start(),
             over: Mutex::new(false),
@@ -254,6 +260,7 @@ struct Driver<S> {
     conns: RwLock<BTreeMap<ConnId, Arc<Conn>>>,
     /// Connections whose peers have not proved that they belong to the job, the oldest first.
     unproved: Mutex<BTreeSet<ConnId>>,
+    turns: Turns,
     n_conns: AtomicU64,
     clock: Clock,
     over: Mutex<bool>,
@@ -400,6 +407,7 @@ impl<S: Store + 'static> Driver<S> {
                 tick = LAST_TICK;
             }
             self.act(None, |server, now| server.tick(now));
+            self.open_held();
             self.look_after_conns();
             self.arm_listeners();
             if published.is_due() {

@@ -107,13 +107,16 @@ impl<S: Store + 'static> Driver<S> {
     /// Goes on with the proof that a peer belongs to the job. Nothing of the job is told to one that does
     /// not, and nothing is kept for it.
     fn prove(&self, conn: &Conn) {
+        if self.has_lost_its_turn(conn) {
+            return self.drop_conn(conn);
+        }
         let end = conn.prove(self.clock.now());
-        if !matches!(end, Ok(None)) {
-            self.unproved.lock().even_if_poisoned().remove(&conn.id);
+        if let Ok(Some(end)) = &end {
+            self.note_proof(conn, *end);
         }
         match end {
             Ok(None) => {}
-            Ok(Some(Ok(()))) => conn.count_in(&self.budget.account()),
+            Ok(Some(Ok(()))) => self.let_in(conn),
             Ok(Some(Err(why))) => {
                 self.complain(&lines::refused(&conn.stream.peer(), &why.to_string()).text);
                 self.drop_conn(conn);
@@ -197,6 +200,7 @@ impl<S: Store + 'static> Driver<S> {
                     conn.output().asked(id);
                 }
                 self.act(Some(conn), |server, now| server.handle(now, conn.id, id, request));
+                self.has_greeted(conn);
                 input.n_bytes_max = FRAME_BYTES_MAX;
             }
         }
@@ -219,7 +223,7 @@ impl<S: Store + 'static> Driver<S> {
         self.drop_conn(conn);
     }
 
-    fn drop_conn(&self, conn: &Conn) {
+    pub(super) fn drop_conn(&self, conn: &Conn) {
         conn.close();
         let removed = {
             let mut conns = self.conns.write().even_if_poisoned();
@@ -322,19 +326,20 @@ impl<S: Store + 'static> Driver<S> {
         if self.conns().len() >= CONNS_MAX || stream.set_nonblocking(true).is_err() {
             return self.complain("a connection was turned away: there are too many");
         }
+        let Some(turn) = self.turn_of(&stream) else { return };
         let id = ConnId(self.n_conns.fetch_add(1, Ordering::Relaxed));
         tracing::debug!(target: "paddlewheel::network", connection = id.0, is_local = stream.is_local(), "a connection");
         let proof = Proving::new(&self.listener.access, Service::Server);
         self.make_room(id);
         let poller = self.idlest_poller();
         let memory = self.memory.shared().clone();
-        let visitor = Visitor { id, stream, proof };
+        let visitor = Visitor { id, stream, proof, turn };
         let conn = Arc::new(Conn::new(visitor, poller, memory, self.clock.now()));
         {
             let mut conns = self.conns.write().even_if_poisoned();
             conns.insert(id, conn.clone());
         }
-        if conn.open().is_err() {
+        if !self.open(&conn) {
             self.complain("a connection was turned away: the system watches no more of them");
             self.drop_conn(&conn);
         }

@@ -1,0 +1,76 @@
+//! Keys of processes, for jobs without a secret: each process signs with a key of its own.
+
+use std::fmt;
+
+use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
+
+/// Bytes of a signature.
+pub(crate) const SIGNATURE_BYTES: usize = 64;
+
+/// The part of a key that everybody may know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PublicKey(pub [u8; 32]);
+
+impl fmt::Display for PublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl PublicKey {
+    /// Reads what `Display` writes.
+    pub(crate) fn read(text: &str) -> Option<Self> {
+        let mut bytes = [0; 32];
+        if text.len() != 64 || !text.is_ascii() {
+            return None;
+        }
+        for (at, byte) in bytes.iter_mut().enumerate() {
+            *byte = u8::from_str_radix(&text[2 * at..2 * at + 2], 16).ok()?;
+        }
+        Some(Self(bytes))
+    }
+
+    /// Whether the owner of this key has signed something.
+    pub(crate) fn has_signed(&self, what: &[u8], signature: &[u8]) -> bool {
+        UnparsedPublicKey::new(&ED25519, &self.0).verify(what, signature).is_ok()
+    }
+}
+
+/// The key of a process.
+pub struct ProcessKey {
+    pair: Ed25519KeyPair,
+    public: PublicKey,
+}
+
+/// A key is never printed.
+impl fmt::Debug for ProcessKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ProcessKey")
+    }
+}
+
+impl ProcessKey {
+    /// From the bytes of a file.
+    pub(super) fn read(bytes: &[u8]) -> Option<Self> {
+        let pair = Ed25519KeyPair::from_pkcs8(bytes).ok()?;
+        let public = PublicKey(pair.public_key().as_ref().try_into().ok()?);
+        Some(Self { pair, public })
+    }
+
+    /// A new one, as bytes of a file.
+    pub(super) fn made() -> Option<Vec<u8>> {
+        let made = Ed25519KeyPair::generate_pkcs8(&ring::rand::SystemRandom::new());
+        made.ok().map(|made| made.as_ref().to_vec())
+    }
+
+    /// The part that others are shown.
+    pub fn public(&self) -> PublicKey {
+        self.public
+    }
+
+    pub(crate) fn sign(&self, what: &[u8]) -> [u8; SIGNATURE_BYTES] {
+        let mut bytes = [0; SIGNATURE_BYTES];
+        bytes.copy_from_slice(self.pair.sign(what).as_ref());
+        bytes
+    }
+}
