@@ -432,8 +432,9 @@ def test_overload_does_not_grow_memory(tmp_path):
         assert serving.memory() < before + 16_000, "kilobytes"
         assert serving.memory("VmHWM") < peak + 16_000, "kilobytes"
         assert serving.ask("GET", "/healthz")[0] == 200
-        text = serving.ask("GET", "/metrics")[1].decode()
-        assert "paddlewheel_queued_samples 0" in text and "paddlewheel_connections 1" in text
+        counted = lambda: serving.ask("GET", "/metrics")[1].decode()
+        assert "paddlewheel_queued_samples 0" in counted()
+        wait_until("one connection", lambda: "paddlewheel_connections 1\n" in counted())
 
 
 def test_a_model_that_is_replaced_or_damaged_while_serving(model, tmp_path):

@@ -1,7 +1,7 @@
 """Takes the symbols out of the libraries of a wheel and puts them into files beside it: `strip_wheel.py dist/x.whl`.
 
-`NAME.debug` beside the wheel has what was taken out. A debugger finds it by its build id, or by its name if it lies
-beside the library.
+`NAME.debug` beside the wheel has what was taken out. Backtraces of Rust and debuggers find it if it lies beside the
+installed library.
 """
 
 import base64
@@ -16,10 +16,10 @@ OBJCOPY = os.environ.get("OBJCOPY", "objcopy")
 
 
 def stripped(path, symbols):
-    """Writes the symbols of a library to a file and takes them out of the library, except for the names of its functions."""
+    """Writes the symbols of a library to a file and takes them out of the library."""
     subprocess.run([OBJCOPY, "--only-keep-debug", "--compress-debug-sections", path, symbols], check=True)
     link = "--add-gnu-debuglink=" + symbols
-    subprocess.run([OBJCOPY, "--strip-debug", link, path], check=True)
+    subprocess.run([OBJCOPY, "--strip-all", link, path], check=True)
 
 
 def digest(data):

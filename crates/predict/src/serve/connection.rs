@@ -11,7 +11,7 @@ use super::body::{Allowed, BadBody, samples_of};
 use super::budget::{Held, NoRoom};
 use super::connections::{Conn, ConnStage};
 use super::queue::{NotPredicted, Predicted};
-use super::send::{AnswerHead, Pieces, TimedStream, close, is_late};
+use super::send::{AnswerHead, Pieces, TimedStream, close, cut_off, is_late};
 use super::{ServerState, json, probes, raw};
 use crate::model::Model;
 
@@ -58,7 +58,10 @@ pub(super) fn serve(conn: &Conn, shared: &ServerState) {
             Ok(false) => {}
             Ok(true) => return close(stream),
             Err(error) => {
-                shared.metrics.cut_off.add(is_late(&error).into());
+                if is_late(&error) {
+                    shared.metrics.cut_off.add(1);
+                    cut_off(stream);
+                }
                 return;
             }
         }

@@ -42,6 +42,11 @@ pub(super) fn is_late(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
+/// Gives up a client. What it has not read is forgotten, also by the system, which would keep megabytes of it.
+pub(super) fn cut_off(stream: &TcpStream) {
+    let _ = rustix::net::sockopt::set_socket_linger(stream, Some(Duration::ZERO));
+}
+
 /// What is said before the body of an answer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AnswerHead {

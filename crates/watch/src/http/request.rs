@@ -77,6 +77,8 @@ pub struct Requests<'a> {
     stream: &'a TcpStream,
     /// What was read and not used.
     ahead: Vec<u8>,
+    /// A part of a request was read.
+    has_begun: bool,
     patience: Duration,
     body_bytes_max: usize,
 }
@@ -92,7 +94,7 @@ fn no_room() -> NoRequest {
 impl<'a> Requests<'a> {
     /// The requests of a connection; a client has this long for each, and bodies are no longer than this.
     pub fn new(stream: &'a TcpStream, patience: Duration, body_bytes_max: usize) -> Self {
-        Self { stream, ahead: Vec::new(), patience, body_bytes_max }
+        Self { stream, ahead: Vec::new(), has_begun: false, patience, body_bytes_max }
     }
 
     /// Waits until a request begins.
@@ -125,6 +127,7 @@ impl<'a> Requests<'a> {
             false => self.body(n_body, deadline, holds)?,
         };
         self.ahead.shrink_to(BODY_READ_BYTES);
+        self.has_begun = !self.ahead.is_empty();
         Ok(request)
     }
 
@@ -185,12 +188,13 @@ impl<'a> Requests<'a> {
 
     fn read_more(&mut self, deadline: Instant, n_max: usize) -> Result<(), NoRequest> {
         let left = deadline.saturating_duration_since(Instant::now());
-        let late = |is_idle: bool| match is_idle {
-            true => NoRequest::Gone,
-            false => bad(408, "the request took too long"),
+        let has_begun = self.has_begun;
+        let late = || match has_begun {
+            true => bad(408, "the request took too long"),
+            false => NoRequest::Gone,
         };
         if left.is_zero() {
-            return Err(late(self.ahead.is_empty()));
+            return Err(late());
         }
         self.stream.set_read_timeout(Some(left)).map_err(|_| NoRequest::Gone)?;
         let from = self.ahead.len();
@@ -200,9 +204,12 @@ impl<'a> Requests<'a> {
         self.ahead.truncate(from + read.as_ref().copied().unwrap_or(0));
         match read {
             Ok(0) => Err(NoRequest::Gone),
-            Ok(_) => Ok(()),
+            Ok(_) => {
+                self.has_begun = true;
+                Ok(())
+            }
             Err(error) => match error.kind() {
-                io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Err(late(from == 0)),
+                io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Err(late()),
                 io::ErrorKind::Interrupted => Ok(()),
                 _ => Err(NoRequest::Gone),
             },
