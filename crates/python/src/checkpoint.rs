@@ -158,7 +158,8 @@ impl PyCheckpoints {
         let program = program_arg(py, Some(program))?.get().shared();
         let scope = &scope.get().0;
         let newest = self.newest.lock().even_if_poisoned().take();
-        let find = |newest: Option<NewestCheckpoint>| newest.map_or_else(|| self.points.newest(), Ok);
+        let find =
+            |newest: Option<NewestCheckpoint>| newest.map_or_else(|| self.points.newest(), Ok);
         let points = &self.points;
         let resumed = match (&program.distributed, server_op(&program)) {
             (Some(job), None) => {

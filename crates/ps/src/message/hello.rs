@@ -44,7 +44,7 @@ impl VarInfo {
     /// Which checkpoint this says that a process begins from, in words, if it says that.
     pub(crate) fn start_words(&self) -> Option<String> {
         let place = self.name.strip_prefix(START)?;
-        Some(match self.dims.first() {
+        Some(match self.dims.first().copied() {
             Some(serial @ 0..) => format!("checkpoint {serial} of {place}"),
             _ => format!("no checkpoint (it looks in {place})"),
         })

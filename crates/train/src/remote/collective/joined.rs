@@ -127,7 +127,8 @@ impl Joined {
         if self.agreed.lock().even_if_poisoned().contains(&sum) {
             return Ok(());
         }
-        let serial = start.map_or(UNKNOWN, |start| start.serial.map_or(NONE, |serial| serial as i64));
+        let serial =
+            start.map_or(UNKNOWN, |start| start.serial.map_or(NONE, |serial| serial as i64));
         let own = [sum as i64, serial];
         let all = self.exchange(Collective::AllGather, "program", Tensor::new([2], &own)?)?;
         let Exchanged::All(all) = all else { return Ok(()) };
@@ -157,7 +158,9 @@ impl Joined {
         let me = self.members.rank as u32;
         let failure = match me < other {
             true => Failure::Differ { left: me, left_says: ours, right: other, right_says: theirs },
-            false => Failure::Differ { left: other, left_says: theirs, right: me, right_says: ours },
+            false => {
+                Failure::Differ { left: other, left_says: theirs, right: me, right_says: ours }
+            }
         };
         self.mesh.fail(failure.clone());
         ps::Error::Trainers(failure).into()
