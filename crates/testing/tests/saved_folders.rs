@@ -134,7 +134,8 @@ fn a_saver_of_checkpoints_that_is_killed_leaves_one_whole() {
         let first = saver.saved().expect("it saves");
         thread::sleep(Duration::from_micros(rng.below(30_000)));
         let last = saver.kill().unwrap_or(first);
-        let (newest, errors) = Checkpoints::new(&dir).newest().unwrap();
+        let found = Checkpoints::new(&dir).newest().unwrap();
+        let (newest, errors) = (found.serial, found.errors);
         let hint = format!("SEED={} kill {kill}: {errors:?}", seed());
         assert!(newest.is_some() && errors.is_empty(), "{hint}");
         let found = loaded(Way::Checkpoint, &dir);
