@@ -12,7 +12,6 @@ use crate::program::{BlockId, Program};
 /// Adds a block that computes the gradients of one step, and gives the op that runs it for each.
 pub(super) fn grad(
     program: &mut Program,
-    block: BlockId,
     op: &OpDesc,
     no_grad: &HashSet<String>,
 ) -> Result<Vec<OpDesc>> {
@@ -50,7 +49,6 @@ fn inside(
 /// The gradient of a block that runs on a condition: its own block, run on the same condition.
 pub(super) fn grad_of_branch(
     program: &mut Program,
-    block: BlockId,
     op: &OpDesc,
     no_grad: &HashSet<String>,
 ) -> Result<Vec<OpDesc>> {

@@ -26,6 +26,7 @@ use crate::error::from_fleet;
 use crate::fit;
 use crate::framework::program::PyProgram;
 use crate::io::{feed_names, target_names};
+use crate::pruning::warn_of_unfed;
 use crate::quality::PyScoredSamples;
 use crate::signals::{Raised, signalled, taken};
 use crate::tensor::PyScope;
@@ -301,6 +302,10 @@ impl PyFleet {
         let (feeds, targets) = (feed_names(feeds)?, target_names(targets)?);
         let feeds: Vec<&str> = feeds.iter().map(String::as_str).collect();
         let targets: Vec<&str> = targets.iter().map(String::as_str).collect();
+        let origin = self.lock(py).origin().cloned();
+        if let Some(origin) = origin {
+            warn_of_unfed(py, &origin, &feeds, &targets)?;
+        }
         let options = SaveInference {
             feeds: &feeds,
             targets: &targets,
