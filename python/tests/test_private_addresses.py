@@ -5,13 +5,14 @@ The addresses are those of the documents. They belong to machines that a test ma
 
 import os
 import signal
+import sys
 
 import pytest
 from clusters import server_variables, short_job, trainer_variables, wait_until
 from namespaces import Machines, need_root
 from test_documents import fenced, last_loss, mend, program_000, program_002, write
 
-A, B, C = "10.89.176.11", "10.89.176.12", "10.89.176.13"
+A, B, C, D = ["10.89.176.%d" % at for at in (11, 12, 13, 14)]
 SAID = "the job has no secret"
 
 
@@ -132,7 +133,8 @@ def test_a_stranger_who_comes_later_is_refused(machines):
     assert "from %s" % B in job.machines.log("stranger 1")
     for name in ("trainer 0", "trainer 1", "server 0", "server 1"):
         job.machines.expect(name)
-    assert "refused a connection: the number of trainer 1" in job.machines.log("server 0") + job.machines.log("server 1")
+    logs = job.machines.log("server 0") + job.machines.log("server 1")
+    assert "refused a connection of %s: the number of trainer 1" % C in logs
 
 
 def test_a_stranger_who_came_first_makes_the_trainer_fail(machines):
@@ -251,3 +253,36 @@ def test_processes_meet_at_a_rendezvous_without_a_secret(machines):
     assert "all processes of this job have come, with other keys" in job.log("stranger"), job.logs()
     for name in roles:
         job.expect(name)
+
+
+COLLECTIVE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "jobs", "collective.py")
+
+
+def start_alone(job, at, address, name=None, before=""):
+    """Starts a trainer of a job without servers on A, B and C."""
+    endpoints = [one + ":36000" for one in (A, B, C)]
+    own = {"PADDLE_TRAINER_ID": str(at), "PADDLE_TRAINERS_NUM": "3", "PADDLE_TRAINER_ENDPOINTS": ",".join(endpoints)}
+    own["PADDLE_CURRENT_ENDPOINT"] = endpoints[at]
+    text = '%sexec "%s" -u "%s" grad_allreduce' % (before, sys.executable, COLLECTIVE)
+    job.run(address, name or "trainer %d" % at, text, **own)
+
+
+def test_trainers_without_servers_meet_without_a_secret(machines):
+    job = machines(A, B, C)
+    for at, address in enumerate((A, B, C)):
+        start_alone(job, at, address)
+    for at in range(3):
+        said_once(job.expect("trainer %d" % at))
+
+
+def test_a_trainer_without_servers_is_refused_if_a_stranger_came_first(machines):
+    """The stranger passes for trainer 2 on a machine of its own; trainer 0 has met it."""
+    job = machines(A, B, C, D)
+    start_alone(job, 0, A)
+    start_alone(job, 2, D, "stranger", before="echo 1 > /proc/sys/net/ipv4/ip_nonlocal_bind; ")
+    job.wait_for("trainer 0", "waiting for trainer 1 (%s:36000), for" % B)
+    start_alone(job, 2, C)
+    assert job.wait("trainer 2") != 0, job.logs()
+    log = job.log("trainer 2")
+    assert "the number of trainer 2 is taken by another key" in log and "from %s" % D in log, job.logs()
+    assert job.is_running("trainer 0") and job.is_running("stranger")

@@ -117,7 +117,8 @@ fn kept(folder: &Path, name: &str, made: &[u8]) -> io::Result<ProcessKey> {
 
 /// A file that only its owner reads, written to the disk.
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    let mut file =
+        fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
     file.write_all(bytes)?;
     file.sync_all()
 }

@@ -6,8 +6,8 @@
 //! from.
 
 pub(crate) mod guesses;
-pub mod keyed;
 mod key_ring;
+pub mod keyed;
 mod known;
 mod process_key;
 pub mod proof;

@@ -46,10 +46,19 @@ impl Server {
         self.members.who(conn).is_some()
     }
 
+    /// Where the process of a connection is, if it has shown a key.
+    pub(super) fn address_of(&self, conn: ConnId) -> String {
+        let shown = self.keys.shown.get(&conn);
+        shown.map_or(String::new(), |shown| format!(" of {}", shown.from))
+    }
+
     /// Why a peer cannot have a rank: another key has it.
     pub(super) fn other_key(&self, conn: ConnId, trainer: u32) -> Option<Refusal> {
-        let known = self.keys.known.as_ref()?;
+        let (known, n_trainers) = (self.keys.known.as_ref()?, self.config.n_trainers);
         let Some(shown) = self.keys.shown.get(&conn) else { return Some(Refusal::Secret) };
+        if trainer >= n_trainers {
+            return Some(Refusal::TrainerOutOfRange { trainer, n_trainers });
+        }
         let rival = known.rival(trainer, shown.key)?;
         let (from, since_ms) = (rival.shown.from.clone(), self.now.since(rival.since));
         Some(Refusal::OtherKey { trainer, from, since_ms })

@@ -581,7 +581,8 @@ impl Server {
         };
         // A process that tries again and again is mentioned once.
         if self.turned_away.len() < TURNED_AWAY_MAX && self.turned_away.insert(kind) {
-            self.warn(format!("refused a connection: {refusal}"));
+            let from = self.address_of(conn);
+            self.warn(format!("refused a connection{from}: {refusal}"));
         }
         self.reply(conn, id, refusal);
         self.actions.push(Action::Close(conn));

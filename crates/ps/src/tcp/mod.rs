@@ -30,8 +30,8 @@ pub use mesh::{Membership, Mesh, MeshSettings};
 pub use rendezvous::{Rendezvous, find_others};
 pub use serve::{Listener, Stop};
 
-use crate::access::{Access, Distance};
 use crate::access::proof::{Service, Transport};
+use crate::access::{Access, Distance};
 use crate::counters::NETWORK;
 use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
@@ -291,7 +291,8 @@ impl Stream {
     /// Whether the other side is farther away than this job, which knows its processes by their keys, reaches.
     fn is_too_far(&self, access: &Access) -> bool {
         let address = self.peer_address();
-        access.keys.is_some() && address.is_some_and(|address| Distance::of(address) == Distance::Public)
+        access.keys.is_some()
+            && address.is_some_and(|address| Distance::of(address) == Distance::Public)
     }
 
     /// Whether the peer is a process of this machine.

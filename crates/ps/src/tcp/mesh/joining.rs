@@ -15,8 +15,8 @@ use crate::collective::{Failure, PeerHello, PeerMessage};
 use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
 use crate::frame::{self, Frame, HEAD_BYTES, Head};
-use crate::lines;
 use crate::ids::Millis;
+use crate::lines;
 use crate::refusal::Refusal;
 use crate::tcp::entrance::{Porch, Proved};
 use crate::tcp::{

@@ -16,9 +16,9 @@ use std::time::{Duration, Instant};
 use count::{Seconds, WaitingStep};
 use tensor::{EvenIfPoisoned, Value};
 
-use super::{Stream, sum_of};
 use super::client::Patience;
 use super::group::Stops;
+use super::{Stream, sum_of};
 use crate::access::Access;
 use crate::collective::{Collective, Exchanged, Exchanges, Failure, Outgoing, PeerMessage, Terms};
 use crate::counters::WAITING;

@@ -179,7 +179,8 @@ impl HostState {
             ));
         }
         let is_known = known.iter().any(|side| side.has(shown.key));
-        (!is_known).then(|| format!("all processes of this job have come, with other keys: {TAKEN}"))
+        (!is_known)
+            .then(|| format!("all processes of this job have come, with other keys: {TAKEN}"))
     }
 
     /// All have come: from now on they are known by their keys.
@@ -189,7 +190,8 @@ impl HostState {
         }
         let mut known = <[KnownKeys; 2]>::default();
         for (conn, place) in places {
-            if let (Some(shown), Some(side)) = (self.shown.get(conn), self.gathering.side_of(*conn)) {
+            if let (Some(shown), Some(side)) = (self.shown.get(conn), self.gathering.side_of(*conn))
+            {
                 known[side as usize].keep(place.id, shown, Millis(0));
             }
         }

@@ -41,8 +41,8 @@ use crate::server::{Action, End, Server, ServerMemory, Store, Work};
 use conn::{Conn, Need};
 use poller::{Poller, Token};
 use published::Published;
-use turns::Turns;
 use tensor::EvenIfPoisoned;
+use turns::Turns;
 
 /// Answers to others up to this size are written at once; longer ones by their own workers.
 const SHORT_BYTES_MAX: usize = 64 << 10;
