@@ -13,7 +13,7 @@ import urllib.request
 import pytest
 
 from browser import browser  # noqa: F401
-from clusters import Cluster, free_port, short_job, wait_until
+from clusters import Cluster, free_endpoints, free_port, server_variables, short_job, trainer_variables, wait_until
 from conftest import PACKAGES, ROOT
 
 JOB = os.path.join(ROOT, "python", "tests", "jobs", "watched.py")
@@ -22,11 +22,11 @@ PICTURE = os.environ.get("PADDLEWHEEL_PICTURE")
 MINUTES = 180
 
 
-def get(address, path):
+def get(address, path, timeout=20):
     """The status and the body of an answer."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
-        with opener.open("http://%s%s" % (address, path), timeout=20) as answer:
+        with opener.open("http://%s%s" % (address, path), timeout=timeout) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
@@ -309,7 +309,10 @@ def test_watching_processes_that_others_started(tmp_path):
             cluster.wait_for("watch", "the page of this job: http://%s/" % web)
 
             def shown():
-                rows = json.loads(get(web, "/job.json")[1])["processes"]
+                view = json.loads(get(web, "/job.json")[1])
+                rows = view["processes"]
+                if view["judgement"]["cause"] != "silent":
+                    return False
                 notes = [(row["name"], row["condition"]) for row in rows]
                 return ("trainer 3", "running") in notes and "it did not answer in time" in str(rows)
 
@@ -337,3 +340,102 @@ def test_tensorboard_opens_the_files(job):
     assert len(losses) >= 3 and all(one.value > 0 and one.wall_time > 1e9 for one in losses)
     assert [one.step for one in losses] == sorted(one.step for one in losses)
     assert pathlib.Path(board).exists()
+
+
+SERVER = """
+import os, time
+import paddle.fluid as fluid
+from paddle.fluid.incubate.fleet.base import role_maker
+from paddle.fluid.incubate.fleet.parameter_server.distribute_transpiler import fleet
+
+fleet.init(role_maker.PaddleCloudRoleMaker())
+loss = fluid.layers.mean(fluid.layers.fc(fluid.data("x", [None, 4]), 1))
+fleet.distributed_optimizer(fluid.optimizer.Adam(0.1)).minimize(loss)
+if fleet.is_server():
+    fluid.Executor(fluid.CPUPlace()).run(fluid.default_startup_program())
+    fleet.init_server()
+    open("started", "w").close()
+    while not os.path.exists("go"):
+        time.sleep(0.01)
+    fleet.run_server()
+else:
+    import numpy
+    fleet.init_worker()
+    exe = fluid.Executor(fluid.CPUPlace())
+    exe.run(fleet.startup_program)
+    while not os.path.exists("enough"):
+        exe.run(fleet.main_program, feed={"x": numpy.ones((2, 4), "float32")}, fetch_list=[loss])
+    fleet.stop_worker()
+"""
+
+
+def test_a_server_is_ready_when_it_listens_and_takes_no_steps(tmp_path):
+    """Its startup program, a model and a time of standing by come before that."""
+    cluster = Cluster(tmp_path)
+    (tmp_path / "job.py").write_text(SERVER)
+    endpoints, ports = free_endpoints(1), [str(free_port()) for _ in range(2)]
+    try:
+        own = server_variables(endpoints, 0, 1)
+        cluster.start("server", "job.py", PADDLEWHEEL_METRICS_PORT=ports[0], **own)
+        wait_until("a server that has run programs", (tmp_path / "started").exists, 60, cluster.logs)
+        server, trainer = ["127.0.0.1:" + port for port in ports]
+        assert get(server, "/readyz")[0] == 503 and get(server, "/healthz")[0] == 200
+        (tmp_path / "go").touch()
+        wait_until("readiness", lambda: get(server, "/readyz")[0] == 200, 60, cluster.logs)
+        assert "Server listening on" in cluster.log("server") or "listen" in cluster.log("server")
+        cluster.start("trainer", "job.py", PADDLEWHEEL_METRICS_PORT=ports[1], **trainer_variables(endpoints, 0, 1))
+        numbers = lambda address: json.loads(get(address, "/state")[1])["numbers"]  # noqa: E731
+        wait_until("pushes", lambda: numbers(server).get("server_pushes", 0) > 100, 60, cluster.logs)
+        found = numbers(server)
+        # All that it ran as a script is its startup program.
+        assert found["trainer_batches"] == 0 and found["server_applying_seconds"] > 0
+        again = numbers(server)
+        assert again["trainer_computing_seconds"] == found["trainer_computing_seconds"], "a server applies"
+        assert numbers(trainer)["trainer_computing_seconds"] > 0
+        (tmp_path / "enough").touch()
+        cluster.expect("trainer", 0)
+        cluster.expect("server", 0)
+    finally:
+        cluster.close()
+
+
+@pytest.mark.parametrize("n", [40, 400])
+def test_half_requests_keep_nobody_out(tmp_path, n):
+    cluster = Cluster(tmp_path)
+    script = "import paddlewheel.fluid as fluid, time\nfluid.Executor(fluid.CPUPlace())\ntime.sleep(1000)"
+    address = "127.0.0.1:%d" % free_port()
+    half = []
+    try:
+        cluster.start("process", "-c", script, PADDLEWHEEL_METRICS_PORT=address.partition(":")[2])
+
+        def is_up():
+            try:
+                return get(address, "/healthz")[0] == 200
+            except OSError:
+                return False
+
+        wait_until("a process that answers", is_up, 60, cluster.logs)
+        for _ in range(n):
+            client = socket.create_connection(("127.0.0.1", int(address.partition(":")[2])), timeout=20)
+            client.sendall(b"GET /healthz HTTP/1.1\r\nHos")
+            half.append(client)
+        for _ in range(5):
+            # Half requests are closed after 10 s.
+            assert get(address, "/healthz", timeout=2) == (200, '{"status":"ok"}')
+    finally:
+        for client in half:
+            client.close()
+        cluster.close()
+
+
+def test_watching_nobody_is_said_in_the_terminal(tmp_path):
+    cluster = Cluster(tmp_path)
+    nobody = "127.0.0.1:%d" % free_port()
+    try:
+        cluster.start("watch", "-m", "paddlewheel", "watch", "--web=127.0.0.1:%d" % free_port(), nobody)
+        cluster.wait_for("watch", "%s does not answer: " % nobody)
+        assert "Connection refused" in cluster.log("watch")
+        cluster.signal("watch", 2)
+        assert cluster.wait("watch") == 0, cluster.logs()
+    finally:
+        cluster.close()

@@ -1,5 +1,6 @@
 //! What the processes of a job count while they run: numbers that threads add to without locks
-//! ([`counters!`]), where the time of a process goes ([`Stepping`], [`Busy`]), and how far its work is ([`Phase`]).
+//! ([`counters!`]), where the time of a process goes ([`Stepping`], [`Busy`]), how far its work is ([`Phase`]), and what keeps it
+//! from it ([`Obstacle`]).
 //!
 //! **Invariant:** nothing is measured before somebody wants to know ([`is_on`]), and no result depends
 //! on what is counted.
@@ -7,12 +8,14 @@
 mod calendar;
 mod flags;
 mod number;
+mod obstacle;
 mod phase;
 mod step;
 pub mod words;
 
 pub use calendar::CalendarTime;
-pub use flags::{is_on, is_ready, set_on, set_ready};
+pub use flags::{has_stepped, is_on, is_serving, set_on, set_serving};
 pub use number::{Counter, Gauge, Level, NumberKind, NumberSource, Sample, Seconds, Whole};
+pub use obstacle::{Obstacle, ObstacleGuard, clear_obstacle, obstacles, report_obstacle};
 pub use phase::{Phase, PhaseNumber, PhaseState, PhaseView, show_phases};
 pub use step::{Busy, BusyThread, Labelled, Stepping, WaitingStep};

@@ -3,7 +3,7 @@
 //! Whoever works counts, without locks and without a clock; whoever shows it looks as often as it likes. Before a
 //! front has said that it wants to show phases ([`show_phases`]), nothing is counted at all.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -51,6 +51,15 @@ impl Phase {
     /// The share that is done, from 0 to 1, if it is known better than by what is counted. 0: not known.
     pub fn set_share(&self, share: f64) {
         self.with(|state| state.share.store(share.to_bits(), Ordering::Relaxed));
+    }
+
+    /// How long the rest takes, in seconds, if that is known better than by the time since the phase began: another
+    /// process has done a part of it. 0: not known.
+    pub fn set_left(&self, seconds: f64) {
+        self.with(|state| {
+            state.left.store(seconds.to_bits(), Ordering::Relaxed);
+            state.is_left_set.store(true, Ordering::Relaxed);
+        });
     }
 
     /// So much more is done.
@@ -114,6 +123,8 @@ pub struct PhaseState {
     amount: AtomicU64,
     total: AtomicU64,
     share: AtomicU64,
+    left: AtomicU64,
+    is_left_set: AtomicBool,
     numbers: Mutex<Vec<PhaseNumber>>,
     own_words: Mutex<Option<String>>,
 }
@@ -127,6 +138,8 @@ impl PhaseState {
             amount: AtomicU64::new(0),
             total: AtomicU64::new(0),
             share: AtomicU64::new(0),
+            left: AtomicU64::new(0),
+            is_left_set: AtomicBool::new(false),
             numbers: Mutex::default(),
             own_words: Mutex::default(),
         }
@@ -139,6 +152,15 @@ impl PhaseState {
         let counted = self.amount.load(Ordering::Relaxed) as f64 / total.max(1) as f64;
         let known = if total > 0 { counted.max(share) } else { share };
         (total > 0 || share > 0.0).then_some(known.clamp(0.0, 1.0))
+    }
+
+    /// How long the rest takes, if that is known.
+    fn left(&self, share: f64, seconds: f64) -> Option<f64> {
+        let told = f64::from_bits(self.left.load(Ordering::Relaxed));
+        match self.is_left_set.load(Ordering::Relaxed) {
+            true => (told > 0.0).then_some(told),
+            false => (SHARE_MIN..1.0).contains(&share).then(|| seconds * (1.0 - share) / share),
+        }
     }
 
     /// Where it is after so much time: `25 %, 1200 samples, 400 samples/s, 9 s left, loss 0.51`.
@@ -157,8 +179,8 @@ impl PhaseState {
                 self.unit
             ));
         }
-        if let Some(share) = share.filter(|share| (SHARE_MIN..1.0).contains(share)) {
-            parts.push(format!("{} left", time(seconds * (1.0 - share) / share)));
+        if let Some(left) = share.and_then(|share| self.left(share, seconds)) {
+            parts.push(format!("{} left", time(left)));
         }
         let numbers = self.numbers.lock().even_if_poisoned();
         parts.extend(numbers.iter().map(|one| format!("{} {}", one.name, count(one.value))));
@@ -199,6 +221,9 @@ mod tests {
         phase.set_share(0.5);
         phase.set_numbers(|| vec![PhaseNumber { name: "loss".to_string(), value: 0.51234 }]);
         assert_eq!(after(3), "50 %, 1200 samples, 400 samples/s, 3 s left, loss 0.5123");
+        phase.set_left(60.0);
+        assert_eq!(after(3), "50 %, 1200 samples, 400 samples/s, 1 min 0 s left, loss 0.5123");
+        phase.set_left(0.0);
         phase.set(4800);
         assert_eq!(after(12), "100 %, 4800 samples, 400 samples/s, loss 0.5123");
         let result = state.result(Duration::from_secs(12));

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use tensor::EvenIfPoisoned;
 
-use crate::flags::{is_on, set_ready};
+use crate::flags::{is_on, set_stepped};
 use crate::number::{NumberKind, NumberSource, Sample, Seconds};
 
 thread_local! {
@@ -34,7 +34,7 @@ impl Stepping {
         if !is_on() || IS_STEPPING.replace(true) {
             return None;
         }
-        set_ready();
+        set_stepped();
         Some(Self { computing, start: Instant::now(), waited: WAITED.get() })
     }
 }

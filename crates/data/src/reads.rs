@@ -44,6 +44,22 @@ impl PassFiles {
         self.files.iter().enumerate().filter_map(read).collect()
     }
 
+    /// Bytes that readers do not read any more which begin there, of files with these sizes: what they have read, and files
+    /// that are left out. A file whose bytes are not known counts when it is over, for it is read from its beginning.
+    pub fn bytes_before(&self, positions: Option<&Positions>, size: &dyn Fn(&str) -> u64) -> u64 {
+        let readers = positions.map(Positions::readers).unwrap_or_default();
+        let before = |(at, file): (usize, &String)| {
+            let is_left_out = self.left_out.get(file) == Some(&FileRead::ALL);
+            match readers.get(at % readers.len().max(1)) {
+                Some(reader) if (at as u64) < reader.file => size(file),
+                _ if is_left_out => size(file),
+                Some(reader) if at as u64 == reader.file => reader.byte.min(size(file)),
+                _ => 0,
+            }
+        };
+        self.files.iter().enumerate().map(before).sum()
+    }
+
     /// All of it.
     pub fn all(&self) -> Vec<FileRead> {
         let read = |file: &String| FileRead { file: file.clone(), n_lines: FileRead::ALL };
@@ -77,5 +93,14 @@ mod tests {
         let list: Vec<u64> = read.iter().map(|read| read.n_lines).collect();
         assert_eq!(list, [u64::MAX, u64::MAX, u64::MAX, 9, u64::MAX]);
         assert_eq!(pass.all().len(), 5);
+        let size = |_: &str| 100;
+        let bytes = |readers| pass.bytes_before(Some(&Positions::new(facts, readers)), &size);
+        let inside = |file, byte| Position { file, at: 5, byte, ..Position::default() };
+        assert_eq!(bytes(vec![inside(2, 40), at(1, 0)]), 140);
+        assert_eq!(bytes(vec![inside(2, 0), at(1, 7)]), 100, "files that a command reads");
+        assert_eq!(bytes(vec![at(5, 0), at(5, 0)]), 500);
+        assert_eq!(pass.bytes_before(None, &size), 0);
+        let left_out = BTreeMap::from([("d".to_string(), FileRead::ALL)]);
+        assert_eq!(PassFiles { left_out, ..pass.clone() }.bytes_before(None, &size), 100);
     }
 }

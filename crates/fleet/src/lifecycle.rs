@@ -255,7 +255,8 @@ impl Fleet {
         if let Some(missing) = missing {
             return Err(Error::NoDirectory(missing.to_path_buf()));
         }
-        self.executor.run(startup, scope, &mut Feed::new(), &[])?;
+        // A server takes no steps.
+        Executor::apart().run(startup, scope, &mut Feed::new(), &[])?;
         match (model_dir, &main.distributed) {
             (Some(dir), Some(job)) => Ok(Some(load(job, scope, dir)?)),
             _ => Ok(None),

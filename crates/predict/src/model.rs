@@ -169,7 +169,7 @@ impl Model {
         for (name, value) in &self.params {
             scope.set(name, value.clone());
         }
-        let mut executor = Executor::new();
+        let mut executor = Executor::apart();
         executor.set_packed(self.packed.clone());
         ModelWorker { executor, scope }
     }

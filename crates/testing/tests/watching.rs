@@ -45,6 +45,8 @@ fn every_name_is_documented_with_its_meaning() {
         "`trainer_fetched{name}`",
         "`server_busy_seconds`",
         "`process_cpu_seconds`",
+        "`process_run_delay_seconds`",
+        "`process_available_processors`",
         "`process_resident_bytes`",
     ];
     assert_eq!(others.collect::<Vec<_>>(), expected, "rows without a number");

@@ -22,10 +22,14 @@ count::counters! {
         samples: Counter,
         /// Passes over a dataset that were begun.
         passes: Counter,
+        /// Number of the last pass over a dataset that trains, from 1, over all processes of this trainer.
+        pass_number: Level,
         /// Share of the current pass that is read, from 0 to 1; 0 if that is not known.
         pass_done: Gauge,
-        /// How long the current pass has taken.
+        /// How long the current pass has taken, over all processes of this trainer.
         pass_seconds: Gauge,
+        /// How long the rest of it takes; 0 if that is not known.
+        pass_left_seconds: Gauge,
         /// How often this process went back to a cut, with the others.
         rollbacks: Counter,
         /// Events of the script that were done again after that.

@@ -5,6 +5,7 @@
 
 pub mod http;
 pub mod job;
+mod kernel;
 mod process;
 mod text;
 

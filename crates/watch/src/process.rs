@@ -1,13 +1,18 @@
 //! What one process says of itself over HTTP: `/healthz`, `/readyz`, `/metrics` and `/state`.
 
 use std::collections::BTreeMap;
+use std::sync::{LazyLock, Mutex};
 use std::time::Instant;
 
-use count::{NumberSource, Sample, is_ready, set_on};
+use count::{
+    NumberKind, NumberSource, Obstacle, Sample, has_stepped, is_serving, obstacles, set_on,
+};
 use serde_json::{Map, Value, json};
+use tensor::EvenIfPoisoned;
 
 use crate::http::{Answering, HttpAddress, HttpAnswer, HttpError, HttpRequest, HttpServer};
-use crate::text::open_metrics;
+use crate::kernel::{KernelState, RunDelays};
+use crate::text::{TextForm, families};
 
 /// Which process of a job this is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +25,17 @@ pub struct ProcessName {
     pub n_restarts: u64,
     /// Where trainers reach this server.
     pub endpoint: Option<String>,
+}
+
+/// The role of a server.
+const SERVER: &str = "server";
+
+impl ProcessName {
+    /// Whether it does what it is there for: a server listens, a trainer has run a program. Servers run programs before
+    /// they listen.
+    pub fn is_ready(&self) -> bool {
+        if self.role == SERVER { is_serving() } else { has_stepped() }
+    }
 }
 
 /// Answers until it is dropped.
@@ -40,12 +56,20 @@ impl ProcessServer {
             let samples = || all_samples(&sources);
             match request.path() {
                 "/healthz" => HttpAnswer::json(json!({ "status": "ok" })),
-                "/readyz" => match is_ready() {
-                    true => HttpAnswer::json(json!({ "status": "ready" })),
-                    false => HttpAnswer::error(503, "it has not begun yet"),
+                "/readyz" => match (name.is_ready(), name.role) {
+                    (true, _) => HttpAnswer::json(json!({ "status": "ready" })),
+                    (false, SERVER) => HttpAnswer::error(503, "this server does not listen yet"),
+                    (false, _) => HttpAnswer::error(503, "this trainer has run no program yet"),
                 },
-                "/metrics" => HttpAnswer::metrics(open_metrics(&samples())),
-                "/state" => HttpAnswer::json(state_json(&name, start, &samples())),
+                "/metrics" => TextForm::wanted(request).answer(&families(&samples())),
+                "/state" => {
+                    let samples = samples();
+                    let mut state = state_json(&name, start, &samples);
+                    if request.target.ends_with("?about") {
+                        state["about"] = about_json(&samples);
+                    }
+                    HttpAnswer::json(state)
+                }
                 _ => HttpAnswer::error(404, "there are /healthz, /readyz, /metrics and /state"),
             }
         });
@@ -66,30 +90,39 @@ fn all_samples(sources: &[&'static dyn NumberSource]) -> Vec<Sample> {
     all
 }
 
+static DELAYS: LazyLock<Mutex<RunDelays>> = LazyLock::new(Mutex::default);
+
 /// What the system says of this process. A system that does not say it is no error.
 fn system() -> Vec<Sample> {
-    use count::NumberKind::{Counter, Gauge};
-    // The name of the program, which may hold anything, is before the last parenthesis.
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or("").split_whitespace().collect();
-    let ticks = |at: usize| fields.get(at).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
-    let cpu = Sample {
-        name: "process_cpu_seconds",
-        help: "Time of all processors that this process has used.",
-        kind: Counter,
-        label: None,
-        value: (ticks(11) + ticks(12)) as f64 / rustix::param::clock_ticks_per_second() as f64,
-    };
+    use NumberKind::{Counter, Gauge};
+    let sample = |name, help, kind, value| Sample { name, help, kind, label: None, value };
+    let cpu = KernelState::of("self").map_or(0.0, |state| state.cpu_seconds);
+    let mut all = vec![sample(
+        "process_cpu_seconds",
+        "Time of all processors that this process has used.",
+        Counter,
+        cpu,
+    )];
+    if let Some(delay) = DELAYS.lock().even_if_poisoned().look("self") {
+        let help = "Time that threads of this process could run and waited for a processor.";
+        all.push(sample("process_run_delay_seconds", help, Counter, delay));
+    }
+    if let Ok(n) = std::thread::available_parallelism() {
+        let help = "Processors that this process may use.";
+        all.push(sample("process_available_processors", help, Gauge, n.get() as f64));
+    }
     let memory = std::fs::read_to_string("/proc/self/statm").ok();
     let pages = memory.and_then(|text| text.split(' ').nth(1)?.parse::<u64>().ok());
-    let memory = pages.map(|pages| Sample {
-        name: "process_resident_bytes",
-        help: "Memory of this process.",
-        kind: Gauge,
-        label: None,
-        value: (pages * rustix::param::page_size() as u64) as f64,
-    });
-    std::iter::once(cpu).chain(memory).collect()
+    if let Some(pages) = pages {
+        let n_bytes = (pages * rustix::param::page_size() as u64) as f64;
+        all.push(sample("process_resident_bytes", "Memory of this process.", Gauge, n_bytes));
+    }
+    all
+}
+
+/// The name of this machine.
+pub(crate) fn host() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
 /// What `/state` answers: who it is, and its numbers by name.
@@ -112,11 +145,36 @@ pub fn state_json(name: &ProcessName, start: Instant, samples: &[Sample]) -> Val
         "id": id,
         "restarts": n_restarts,
         "endpoint": endpoint,
+        "host": host(),
         "pid": std::process::id(),
         "version": env!("CARGO_PKG_VERSION"),
         "uptime_seconds": start.elapsed().as_secs_f64(),
-        "ready": is_ready(),
+        "ready": name.is_ready(),
+        "obstacles": obstacles().iter().map(obstacle_json).collect::<Vec<_>>(),
         "numbers": numbers,
         "labelled": labelled,
+    })
+}
+
+/// What each number means, by name: for a page that shows the numbers of all processes.
+fn about_json(samples: &[Sample]) -> Value {
+    let mut all = Map::new();
+    for Sample { name, help, kind, label, .. } in samples {
+        let label = label.as_ref().map(|(label, _)| *label);
+        let is_counter = *kind == NumberKind::Counter;
+        let about = json!({ "help": help, "is_counter": is_counter, "label": label });
+        all.insert(name.to_string(), about);
+    }
+    all.into()
+}
+
+fn obstacle_json(obstacle: &Obstacle) -> Value {
+    let Obstacle { name, text, remedy, is_passing, since } = obstacle;
+    json!({
+        "name": name,
+        "text": text,
+        "remedy": remedy,
+        "is_passing": is_passing,
+        "seconds": since.elapsed().as_secs_f64(),
     })
 }

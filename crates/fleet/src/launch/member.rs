@@ -199,6 +199,7 @@ impl Member {
         let is_dead = matches!(condition, Condition::Restarting | Condition::Failed);
         Told {
             condition,
+            pid: self.is_running().then(|| self.child.id()),
             n_restarts: self.n_restarts,
             end: self.status.map(|_| self.end()).or_else(|| self.last_end.clone()),
             lines: if is_dead { self.last_lines() } else { Vec::new() },

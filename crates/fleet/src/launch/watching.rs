@@ -162,6 +162,12 @@ pub(super) fn watch(processes: &WatchedProcesses, console: &mut Console) -> Resu
     if collector.address().is_none() {
         return Ok(1);
     }
+    collector.look();
+    for problem in collector.unheard() {
+        console.say(&format!(
+            "{problem}. Is that the PADDLEWHEEL_METRICS_PORT of a process that runs? The page shows it when it answers"
+        ));
+    }
     while signals.take().is_none() {
         std::thread::sleep(std::time::Duration::from_millis(100));
         collector.take_problems().iter().for_each(|problem| console.say(problem));

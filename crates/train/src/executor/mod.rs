@@ -101,6 +101,8 @@ pub struct Executor {
     is_part: bool,
     /// Its runs are parts of something larger: they are no events of the job.
     is_inner: bool,
+    /// Its runs are no steps of a trainer: a server applies gradients, or a model predicts.
+    is_apart: bool,
     /// Weights that were arranged beforehand.
     packed: PackedWeights,
     /// What is needed to run things again.
@@ -166,6 +168,11 @@ impl Executor {
     /// An executor with the usual options.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// An executor whose runs are no steps of a trainer: they are no events of a job, and are not counted as its.
+    pub fn apart() -> Self {
+        Self { is_apart: true, is_inner: true, ..Self::default() }
     }
 
     /// An executor with other options.
@@ -289,6 +296,9 @@ impl Executor {
 
     /// Runs as an event, if the job recovers.
     fn run_for<F: Fetched>(&mut self, asked: RunRequest<'_, F>) -> Result<()> {
+        if self.is_apart {
+            return self.run_untimed(asked);
+        }
         // A thread of a pass is inside of a step already.
         let Some(_step) = Stepping::begin(&TRAINER.computing_seconds) else {
             return self.run_untimed(asked);

@@ -55,8 +55,9 @@ impl ResumablePass {
         if self.size.is_none() {
             TRAINER.passes.add(1);
         }
-        let size = *self.size.get_or_insert_with(|| PassSize::of(dataset));
+        self.size.get_or_insert_with(|| PassSize::of(dataset));
         let inside = self.start(dataset, cuts.is_some(), inside)?;
+        let size = self.size.unwrap_or_default();
         let (n_batches, n_samples) = self.counts();
         let waited = inside.as_ref().map(|inside| inside.waited).unwrap_or_default();
         self.shared.begin(n_batches, n_samples, waited);
@@ -106,6 +107,7 @@ impl ResumablePass {
         from: Option<&[u8]>,
     ) -> Result<Option<Inside>> {
         if !goes_on {
+            self.size.iter_mut().for_each(|size| size.begin(dataset, None));
             self.threads = dataset.start(0)?.into_iter().map(Batches::new).collect();
             return Ok(None);
         }
@@ -118,8 +120,9 @@ impl ResumablePass {
         }
         // Their threads and commands end before others begin.
         self.threads.clear();
-        let (readers, positions) =
-            dataset.start_at(0, from.as_ref().map(|from| &from.positions))?;
+        let place = from.as_ref().map(|from| &from.positions);
+        self.size.iter_mut().for_each(|size| size.begin(dataset, place));
+        let (readers, positions) = dataset.start_at(0, place)?;
         let n = readers.len();
         let batches = |reader| match dataset.kind() {
             DatasetKind::Queue => Batches::kept(reader, n),

@@ -55,6 +55,9 @@ impl PassRun<'_> {
             return Err(Error::ThreadsExchange);
         }
         TRAINER.threads.set(n_threads as u64);
+        if !self.pass.options.infers {
+            TRAINER.pass_number.set(self.epoch() + 1);
+        }
         let lent = (n_threads > 1).then(|| LentVars(Arc::new(self.lend())));
         let cutting = Cutting::new(self.cuts, self.shared, self.inside.clone(), n_threads);
         let together = match &lent {
@@ -113,6 +116,7 @@ impl PassRun<'_> {
         drop(phase);
         TRAINER.threads.set(1);
         TRAINER.pass_done.set(1.0);
+        TRAINER.pass_left_seconds.set(0.0);
         // Variables are back in the scope before the pass is reported.
         drop((together, lent));
         self.report(results, was_stopped, first)

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use count::Obstacle;
 use program::distributed::ServerId;
 use ps::message::{AskStats, Cut, Given, NextCut, PIECE_BYTES, Ready, Reply, WantCut};
 use ps::recovery::common;
@@ -163,7 +164,11 @@ impl Cluster {
         self.settle()?;
         let lead = self.lead()?;
         let ticket = lead.ask(Ready { cut })?;
-        let answer = lead.wait(ticket, "the other trainers to be ready for a cut")?;
+        let answer = {
+            let waits = "waits for a cut of the job: the other trainers are not ready for it";
+            let _held_up = Obstacle::passing("cut", waits).for_now();
+            lead.wait(ticket, "the other trainers to be ready for a cut")?
+        };
         self.cuts().handled = cut;
         match answer {
             Reply::StartCut(_) => {}
@@ -365,6 +370,8 @@ impl Cluster {
         look: &mut dyn FnMut() -> Result<Option<T>>,
     ) -> Result<T> {
         let (start, limit) = (Instant::now(), self.state().patience.recover_ms);
+        let waits = "waits until all servers have written a cut";
+        let _held_up = Obstacle::passing("kept", waits).for_now();
         loop {
             if let Some(found) = look()? {
                 return Ok(found);

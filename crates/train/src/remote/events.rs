@@ -4,6 +4,7 @@ use std::thread::{self, ThreadId};
 
 use tensor::EvenIfPoisoned;
 
+use super::recovery::REPLAY;
 use super::{Cluster, EventTrainers, recovery_lines};
 use crate::error::{Error, Result};
 use crate::recover::{Begun, EventPrint, Outcome, Repeat, Uses};
@@ -186,6 +187,7 @@ impl Cluster {
         self.restore(&state)?;
         self.timeline().end_replay();
         (self.log())(&recovery_lines::caught_up(state.position.event));
+        count::clear_obstacle(REPLAY);
         Ok(())
     }
 }

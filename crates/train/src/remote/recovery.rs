@@ -11,6 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
+use count::Obstacle;
 use data::FileRead;
 use program::Distributed;
 use program::distributed::{PlacedKind, Placement, ServerId};
@@ -36,6 +37,9 @@ const UNKNOWN: u8 = 0;
 const OFF: u8 = 1;
 /// The job goes back to a cut.
 const ON: u8 = 2;
+
+/// The obstacle of a trainer that repeats its script.
+pub(super) const REPLAY: &str = "replay";
 
 /// What a trainer has to know to go back.
 pub(super) struct Recovery {
@@ -210,9 +214,14 @@ impl Cluster {
         let _span = tracing::debug_span!(target: "paddlewheel::recovery", "going_back").entered();
         let limit = Duration::from_millis(self.state().patience.recover_ms);
         // One that turns to other servers says that.
-        if !self.must_follow() {
-            log(&recovery_lines::goes_back(&told(why)));
-        }
+        let held_up = match self.must_follow() {
+            true => "turns to the new servers of the job".to_string(),
+            false => {
+                log(&recovery_lines::goes_back(&told(why)));
+                format!("goes back to the last cut with the others, because {}", told(why))
+            }
+        };
+        let _held_up = Obstacle::passing("recovery", held_up).for_now();
         loop {
             self.abandon();
             let tried = {
@@ -297,6 +306,8 @@ impl Cluster {
             timeline.begin_at(state, journal)?;
             if is_new && n_events > 0 {
                 (self.log())(&recovery_lines::repeats(n_events, base));
+                let text = "was started again, and repeats its script up to where it was";
+                count::report_obstacle(Obstacle::passing(REPLAY, text));
             }
             return Ok(());
         }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use count::Phase;
+use count::{Obstacle, Phase};
 use ps::Chunks;
 use ps::lines::{Line, Severity};
 use ps::server::{CutRecord, OnDisk, WrittenCut};
@@ -30,6 +30,8 @@ pub(super) type Tables = Arc<Vec<Mutex<Box<dyn Table>>>>;
 const NO_TABLE: usize = u32::MAX as usize;
 /// Before a term is tried again that could not be noted on disk.
 const AGAIN: Duration = Duration::from_millis(200);
+/// The obstacle of a disk that snapshots cannot be written to.
+const DISK: &str = "disk";
 /// A base is not worth writing anew for fewer bytes of increments.
 const INCREMENT_BYTES_MIN: u64 = 16 << 20;
 
@@ -245,7 +247,9 @@ impl CutStore {
 
     /// Writes what was marked; it is durable when this returns.
     pub(super) fn write(self: &Arc<Self>, record: &CutRecord) -> Result<WrittenCut, String> {
-        self.write_record(record).map_err(|error| self.noted(error))
+        let written = self.write_record(record);
+        show_disk(&written);
+        written.map_err(|error| self.noted(error))
     }
 
     pub(super) fn write_record(self: &Arc<Self>, record: &CutRecord) -> SnapshotResult<WrittenCut> {
@@ -409,6 +413,7 @@ impl CutStore {
                     tracing::debug!(target: "paddlewheel::recovery", cut, term, "this server is back at a cut");
                     // A server without space for it is asked again and again.
                     let begun = locked(&self.folder).begin_term(term, cut);
+                    show_disk(&begun);
                     return begun.inspect_err(|_| std::thread::sleep(AGAIN)).map(|()| state);
                 }
                 Err((file, error)) => {
@@ -434,6 +439,7 @@ impl CutStore {
         let mut folder = locked(&self.folder);
         let state = folder.state(cut)?;
         let begun = folder.begin_term(term, cut);
+        show_disk(&begun);
         begun.inspect_err(|_| std::thread::sleep(AGAIN))?;
         *holds = None;
         Ok(Some(state))
@@ -487,6 +493,19 @@ impl CutStore {
     pub(super) fn journal(&self, cut: u64) -> SnapshotResult<Vec<u8>> {
         locked(&self.folder).journal(cut)
     }
+}
+
+/// Shows the people who watch the job whether snapshots can be written.
+fn show_disk<T>(written: &SnapshotResult<T>) {
+    let (error, remedy) = match written {
+        Ok(_) => return count::clear_obstacle(DISK),
+        Err(error @ BadSnapshot::NoSpace { .. }) => (error, "free space on that disk"),
+        Err(error @ BadSnapshot::NotWritable { .. }) => (error, "let this server write there"),
+        Err(_) => return,
+    };
+    let remedy =
+        format!("{remedy}; until then no work is kept that was done after the last snapshot");
+    count::report_obstacle(Obstacle::problem(DISK, error.to_string(), remedy));
 }
 
 pub(super) fn warn(log: &Log, text: String) {

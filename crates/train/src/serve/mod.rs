@@ -141,7 +141,7 @@ pub fn serve(
     let listener = bind(endpoint, serving, &mut stops)?;
     let _port = PortFile::write(listener.endpoint().port);
     (serving.log)(&lines::listening(listener.endpoint(), listener.endpoint().port));
-    count::set_ready();
+    count::set_serving();
     let store = Arc::new(store);
     let served = store.clone();
     let (stop, log) = (Stop::default(), serving.log.clone());

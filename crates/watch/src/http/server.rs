@@ -21,8 +21,10 @@ pub type Answering = Box<dyn FnMut(&HttpRequest) -> HttpAnswer + Send>;
 /// Where a server listens.
 pub type HttpAddress = SocketAddr;
 
-/// Connections at once.
+/// Connections at once. One more takes the place of the one that has asked nothing for the longest time.
 const CONNS_MAX: usize = 32;
+/// New connections that are taken before those that are there are served again.
+const ACCEPTS_MAX: usize = CONNS_MAX / 2;
 /// How long a client may take to ask, or to read its answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How often the time is looked at.
@@ -107,9 +109,7 @@ impl Loop {
     fn run(mut self, stops: &AtomicBool) {
         while !stops.load(Ordering::Relaxed) {
             let ready = self.wait();
-            if ready.first() == Some(&true) {
-                self.accept();
-            }
+            let has_new = ready.first() == Some(&true);
             let now = Instant::now();
             let mut ready = ready.into_iter().skip(1);
             let answer = &mut self.answer;
@@ -120,6 +120,9 @@ impl Loop {
                 };
                 is_open && now < conn.deadline
             });
+            if has_new {
+                self.accept();
+            }
         }
     }
 
@@ -139,17 +142,35 @@ impl Loop {
         }
     }
 
+    /// Takes new connections, a few at a time: those that are there are served in between. A request that has come with
+    /// its connection is answered at once.
     fn accept(&mut self) {
-        // New connections are looked at the next time.
-        while let Ok((stream, _)) = self.listener.accept() {
-            let is_usable = stream.set_nonblocking(true).is_ok();
-            if self.conns.len() < CONNS_MAX && is_usable {
-                let _ = stream.set_nodelay(true);
-                let deadline = Instant::now() + PATIENCE;
-                let (input, output) = (Vec::new(), Vec::new());
-                let (n_written, closes) = (0, false);
-                self.conns.push(Conn { stream, input, output, n_written, closes, deadline });
+        for _ in 0..ACCEPTS_MAX {
+            let Ok((stream, _)) = self.listener.accept() else { return };
+            if stream.set_nonblocking(true).is_err() {
+                continue;
             }
+            let _ = stream.set_nodelay(true);
+            let deadline = Instant::now() + PATIENCE;
+            let (input, output) = (Vec::new(), Vec::new());
+            let (n_written, closes) = (0, false);
+            let mut conn = Conn { stream, input, output, n_written, closes, deadline };
+            if conn.go_on(&mut self.answer).is_ok() {
+                self.make_room();
+                self.conns.push(conn);
+            }
+        }
+    }
+
+    /// Closes a connection if there is no place for another one: of those that are not read an answer, the one that has
+    /// asked nothing for the longest time.
+    fn make_room(&mut self) {
+        if self.conns.len() < CONNS_MAX {
+            return;
+        }
+        let by_use = |(_, conn): &(usize, &Conn)| (!conn.is_written(), conn.deadline);
+        if let Some((at, _)) = self.conns.iter().enumerate().min_by_key(by_use) {
+            self.conns.remove(at);
         }
     }
 }
@@ -323,9 +344,40 @@ mod tests {
             stream.write_all(b"GET /large HTTP/1.1\r\n\r\n").unwrap();
         }
         assert!(is_well(&server));
-        // With one more there is no place left; a new one comes when the others are dropped.
         drop(deaf);
         assert!(is_well(&server));
+    }
+
+    /// Clients that send half of a request and nothing more do not keep others out.
+    #[test]
+    fn half_requests_harm_nobody() {
+        let server = server();
+        for n in [40, 400] {
+            let half: Vec<TcpStream> = (0..n).map(|_| connect(&server)).collect();
+            for mut stream in &half {
+                // The server may have closed it already.
+                let _ = stream.write_all(b"GET /well HTTP/1.1\r\nHos");
+            }
+            let address = [server.address().to_string()];
+            for _ in 0..5 {
+                let asked = ask_all(&address, "/well", PATIENCE / 2).remove(0);
+                assert_eq!(asked.unwrap().body, b"/well", "with {n} half requests");
+            }
+        }
+    }
+
+    /// Nor do clients that never read, when there are more than places.
+    #[test]
+    fn many_clients_that_never_read_harm_nobody() {
+        let server = server();
+        let deaf: Vec<TcpStream> = (0..2 * CONNS_MAX).map(|_| connect(&server)).collect();
+        for mut stream in &deaf {
+            let _ = stream.write_all(b"GET /large HTTP/1.1\r\n\r\n");
+        }
+        let address = [server.address().to_string()];
+        let asked = ask_all(&address, "/well", PATIENCE / 2).remove(0);
+        assert_eq!(asked.unwrap().body, b"/well");
+        drop(deaf);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Asks all processes of a job about once a second, and keeps what they say.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -9,21 +9,22 @@ use std::time::{Duration, Instant};
 
 use tensor::EvenIfPoisoned;
 
+use super::alarm::Alarm;
 use super::files::{Moment, NumberFiles};
 use super::history::History;
 use super::judge::{Judgement, judge};
+use super::member::{SILENT_SECONDS, WatchedMember};
 use super::members::{Board, Condition, Told};
+use super::metrics::{self, Dictionary};
 use super::page;
-use super::shares::{self, ProcessShares};
-use super::state::{State, States};
+use super::shares::ProcessShares;
+use super::state::State;
 use crate::http::{HttpAddress, HttpAnswer, HttpRequest, HttpServer, ask_all};
 
 /// How often processes are asked.
 const EVERY: Duration = Duration::from_secs(1);
 /// How long they have to answer.
 const PATIENCE: Duration = Duration::from_millis(700);
-/// A process that answers nothing for so many seconds is mentioned.
-pub(super) const SILENT_SECONDS: f64 = 3.0;
 /// Events that are kept.
 const EVENTS_MAX: usize = 50;
 /// Processes that are watched.
@@ -72,17 +73,6 @@ pub(super) struct Happened {
     pub(super) text: String,
 }
 
-/// A process that is watched.
-#[derive(Clone, Debug, Default)]
-pub(super) struct WatchedMember {
-    pub(super) told: Told,
-    pub(super) states: States,
-    /// Why it did not answer the last time.
-    pub(super) problem: Option<String>,
-    n_restarts: usize,
-    n_replayed: f64,
-}
-
 /// All that is known of a job.
 #[derive(Debug)]
 pub(super) struct Watched {
@@ -90,6 +80,12 @@ pub(super) struct Watched {
     start: Instant,
     board: Board,
     pub(super) members: Vec<WatchedMember>,
+    /// What processes had counted that have left the job.
+    of_those_who_left: BTreeMap<String, f64>,
+    /// What their numbers mean.
+    pub(super) dictionary: Dictionary,
+    /// What the console was told of, and when it began.
+    alarm: Option<Alarm>,
     pub(super) history: History,
     pub(super) values: BTreeMap<String, f64>,
     pub(super) shares: Vec<ProcessShares>,
@@ -97,25 +93,6 @@ pub(super) struct Watched {
     pub(super) events: VecDeque<Happened>,
     files: NumberFiles,
     problems: Vec<String>,
-}
-
-impl WatchedMember {
-    pub(super) fn is_server(&self) -> bool {
-        match (&self.told.name, self.states.state()) {
-            (Some(name), _) => name.starts_with("server"),
-            (None, Some(state)) => state.role == "server",
-            (None, None) => false,
-        }
-    }
-
-    /// Launchers say worker, as Fluid does.
-    pub(super) fn name(&self) -> String {
-        match (&self.told.name, self.states.state()) {
-            (Some(name), _) => name.replacen("worker", "trainer", 1),
-            (None, Some(state)) => format!("{} {}", state.role, state.id),
-            (None, None) => self.told.address.clone(),
-        }
-    }
 }
 
 impl Collector {
@@ -161,6 +138,17 @@ impl Collector {
         std::mem::take(&mut self.watched().problems)
     }
 
+    /// Processes that have not answered yet, and why.
+    pub fn unheard(&self) -> Vec<String> {
+        let watched = self.watched();
+        let unheard = watched.members.iter().filter(|member| member.states.state().is_none());
+        let why = |member: &WatchedMember| {
+            let problem = member.problem.clone().unwrap_or_else(|| "it was not asked".to_string());
+            format!("{} does not answer: {problem}", member.told.address)
+        };
+        unheard.map(why).collect()
+    }
+
     /// How far the job is, in one line; none before there are numbers.
     pub fn line(&self) -> Option<String> {
         page::line(&self.watched())
@@ -197,8 +185,9 @@ fn answer(request: &HttpRequest, shared: &Mutex<Watched>) -> HttpAnswer {
     match request.path() {
         "/" => HttpAnswer::new("text/html; charset=utf-8", page::HTML.as_bytes().to_vec()),
         "/job.json" => HttpAnswer::json(page::view(&shared.lock().even_if_poisoned())),
+        "/metrics" => metrics::answer(request, &shared.lock().even_if_poisoned()),
         "/healthz" => HttpAnswer::json(serde_json::json!({ "status": "ok" })),
-        _ => HttpAnswer::error(404, "there are / and /job.json"),
+        _ => HttpAnswer::error(404, "there are /, /job.json, /metrics and /healthz"),
     }
 }
 
@@ -215,11 +204,16 @@ fn watch(shared: &Mutex<Watched>, stops: &AtomicBool) {
 
 /// Asks all processes once. Nothing is locked meanwhile: the page is answered.
 fn look(shared: &Mutex<Watched>) {
-    let told = shared.lock().even_if_poisoned().board.get();
+    let (told, mute, path) = {
+        let watched = shared.lock().even_if_poisoned();
+        (watched.board.get(), watched.mute(), watched.path())
+    };
     let is_asked = |told: &&Told| told.condition == Condition::Running && !told.address.is_empty();
-    let addresses: Vec<String> =
+    let mut addresses: Vec<String> =
         told.iter().filter(is_asked).map(|told| told.address.clone()).collect();
-    let asked = ask_all(&addresses, "/state", PATIENCE);
+    // Those that did not answer the last time do not take time from the others.
+    addresses.sort_by_key(|address| mute.contains(address));
+    let asked = ask_all(&addresses, path, PATIENCE);
     let answers = addresses.into_iter().zip(asked).map(|(address, asked)| {
         let state = asked.map_err(|error| error.to_string()).and_then(|asked| {
             State::read(&asked.body).ok_or_else(|| "what it answers is no state".to_string())
@@ -244,6 +238,9 @@ impl Watched {
             start: Instant::now(),
             board,
             members: Vec::new(),
+            of_those_who_left: BTreeMap::new(),
+            dictionary: Dictionary::default(),
+            alarm: None,
             history: History::default(),
             values: BTreeMap::new(),
             shares: Vec::new(),
@@ -259,6 +256,19 @@ impl Watched {
         self.start.elapsed().as_secs_f64()
     }
 
+    /// Where processes are that did not answer the last time.
+    fn mute(&self) -> BTreeSet<String> {
+        let mute = self.members.iter().filter(|member| member.problem.is_some());
+        mute.map(|member| member.told.address.clone()).collect()
+    }
+
+    /// What processes are asked for: also for what their numbers mean, if that is not known.
+    fn path(&self) -> &'static str {
+        let mut states = self.members.iter().filter_map(|member| member.states.state());
+        let is_known = states.all(|state| self.dictionary.has_all(state));
+        if is_known { "/state" } else { "/state?about" }
+    }
+
     /// Takes in what is known now.
     pub(super) fn take(
         &mut self,
@@ -267,6 +277,7 @@ impl Watched {
         now: Instant,
     ) {
         let seconds = now.saturating_duration_since(self.start).as_secs_f64();
+        self.forget_those_who_left(&told, seconds);
         for told in told.into_iter().take(MEMBERS_MAX) {
             let answer = answers.remove(&told.address);
             let at = self.members.iter().position(|member| member.told.address == told.address);
@@ -274,6 +285,9 @@ impl Watched {
                 self.members.push(WatchedMember { told: told.clone(), ..WatchedMember::default() });
                 self.members.len() - 1
             });
+            if let Some(Ok(state)) = &answer {
+                self.dictionary.read(&state.about);
+            }
             let happened = self.members[at].take(told, answer, now);
             happened.into_iter().for_each(|text| self.note(seconds, text));
         }
@@ -287,6 +301,21 @@ impl Watched {
         let problems = self.files.add(&moment, self.history.width());
         self.problems.extend(problems);
         self.problems.truncate(PROBLEMS_MAX);
+    }
+
+    /// Processes that are no longer told of have left the job: others have taken their place. What they counted stays.
+    fn forget_those_who_left(&mut self, told: &[Told], seconds: f64) {
+        let stays =
+            |member: &WatchedMember| told.iter().any(|told| told.address == member.told.address);
+        let (stay, left) = std::mem::take(&mut self.members).into_iter().partition(stays);
+        self.members = stay;
+        let left: Vec<WatchedMember> = left;
+        for member in left {
+            for (name, total) in member.states.totals() {
+                *self.of_those_who_left.entry(name).or_default() += total;
+            }
+            self.note(seconds, format!("{} has left the job", member.name()));
+        }
     }
 
     fn note(&mut self, at: f64, text: String) {
@@ -306,6 +335,8 @@ impl Watched {
         }
         self.shares = self.members.iter().map(|member| member.shares(&names, now)).collect();
         self.judgement = judge(&self.shares);
+        let said = Alarm::follow(&mut self.alarm, &self.judgement, now);
+        self.problems.extend(said);
         self.values = self.now(now);
     }
 
@@ -319,7 +350,8 @@ impl Watched {
 
     /// A counter of all processes, over all incarnations.
     pub(super) fn total(&self, name: &str) -> f64 {
-        self.members.iter().map(|member| member.states.total(name)).sum()
+        let left = self.of_those_who_left.get(name).copied().unwrap_or(0.0);
+        left + self.members.iter().map(|member| member.states.total(name)).sum::<f64>()
     }
 
     /// What the curves have now.
@@ -375,66 +407,6 @@ fn fetched(heard: &[&WatchedMember]) -> BTreeMap<String, f64> {
     }
     let mean = |values: Vec<f64>| values.iter().sum::<f64>() / values.len() as f64;
     all.into_iter().map(|(name, values)| (name, mean(values))).collect()
-}
-
-impl WatchedMember {
-    /// Takes in what is known now; returns what has happened.
-    fn take(
-        &mut self,
-        told: Told,
-        answer: Option<Result<State, String>>,
-        now: Instant,
-    ) -> Vec<String> {
-        let mut happened = Vec::new();
-        // A process may be started again before anybody has looked.
-        let is_death = told.condition != Condition::Ended && told.end != self.told.end;
-        happened.extend(told.end.clone().filter(|_| is_death));
-        self.told = told;
-        let n_restarts = match &answer {
-            Some(Ok(state)) => self.told.n_restarts.max(state.n_restarts as usize),
-            _ => self.told.n_restarts,
-        };
-        if n_restarts > self.n_restarts {
-            self.n_restarts = n_restarts;
-            happened.push(format!("{} was started again", self.name()));
-        }
-        match answer {
-            Some(Ok(state)) => {
-                self.problem = None;
-                self.states.add(now, state);
-            }
-            Some(Err(problem)) => self.problem = Some(problem),
-            None => {}
-        }
-        let n_replayed = self.states.total("trainer_replayed_events");
-        if n_replayed > self.n_replayed {
-            let n = n_replayed - std::mem::replace(&mut self.n_replayed, n_replayed);
-            let time = count::words::time(self.states.number("trainer_last_rollback_seconds"));
-            happened.push(format!(
-                "{} went back to the last cut and did {n} events of its script again, in {time}",
-                self.name()
-            ));
-        }
-        happened
-    }
-
-    fn shares(&self, names: &BTreeMap<String, String>, now: Instant) -> ProcessShares {
-        let (is_server, condition) = (self.is_server(), self.told.condition);
-        let is_heard = self.states.age(now).is_some_and(|age| age < SILENT_SECONDS);
-        let parts = match (is_heard && condition == Condition::Running, is_server) {
-            (false, _) => Vec::new(),
-            (true, true) => shares::of_server(&self.states),
-            (true, false) => shares::of_trainer(&self.states, names),
-        };
-        ProcessShares {
-            name: self.name(),
-            is_server,
-            parts,
-            rows_per_second: self.states.rate("server_looked_up_rows"),
-            condition,
-            end: self.told.end.clone(),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -28,6 +28,8 @@ pub struct Told {
     pub address: String,
     /// How it is.
     pub condition: Condition,
+    /// Its number on this machine, if it runs here.
+    pub pid: Option<u32>,
     /// How often it was started again.
     pub n_restarts: usize,
     /// How it ended, or its last process, if it was started again.

@@ -1,6 +1,7 @@
 //! All processes of a job, asked once a second: what they do, who slows the job and why, and how it went
 //! so far. The collector keeps it in a fixed amount of memory, however long the job runs.
 
+mod alarm;
 mod clock;
 mod collector;
 mod crc32c;
@@ -8,12 +9,21 @@ mod events;
 mod files;
 mod history;
 mod judge;
+#[cfg(test)]
+mod judge_tests;
+mod member;
 mod members;
+mod metrics;
 mod page;
+mod presence;
+mod processors;
 mod shares;
+mod speed;
 mod state;
 
 pub use collector::{Collector, CollectorSettings, Summary};
-pub use judge::{Concern, Judgement, judge};
+pub use judge::{Cause, Concern, Judgement, Presence, judge};
 pub use members::{Board, Condition, Told};
+pub use processors::ProcessorUse;
 pub use shares::{ProcessShares, TimePart};
+pub use state::SeenObstacle;

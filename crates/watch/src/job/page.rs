@@ -3,7 +3,9 @@
 use count::words::{bytes, count, percent, time};
 use serde_json::{Value, json};
 
-use super::collector::{SILENT_SECONDS, Watched, WatchedMember};
+use super::collector::Watched;
+use super::judge::Presence;
+use super::member::WatchedMember;
 use super::members::Condition;
 
 /// The page.
@@ -19,7 +21,8 @@ pub(super) fn view(watched: &Watched) -> Value {
         "title": watched.title,
         "elapsed": time(watched.seconds()),
         "judgement": {
-            "concern": judgement.concern.name(), "who": judgement.who, "why": judgement.why,
+            "cause": judgement.cause.name(),
+            "concern": judgement.concern().name(), "who": judgement.who, "why": judgement.why,
         },
         "figures": figures(watched),
         "processes": processes(watched),
@@ -71,16 +74,27 @@ fn figures(watched: &Watched) -> Vec<Value> {
 }
 
 /// How much of the pass is done, and how long the rest takes: of the trainer that is last.
+fn progress(watched: &Watched) -> Option<Value> {
+    let last = rest(watched)?;
+    let note = match last.pass {
+        0.0 => format!("{} of the pass is done", percent(last.done)),
+        pass => format!("{} of pass {pass:.0} is done", percent(last.done)),
+    };
+    let left = if last.seconds > 0.0 { time(last.seconds) } else { "–".to_string() };
+    Some(figure("time left", left, note))
+}
+
 /// What the trainer has left that takes longest.
 fn rest(watched: &Watched) -> Option<Rest> {
     let left = |member: &WatchedMember| {
         let done = member.states.number("trainer_pass_done");
-        let seconds = member.states.number("trainer_pass_seconds");
-        (done > 0.0 && done < 1.0 && member.told.condition == Condition::Running)
-            .then(|| Rest { done, seconds: seconds * (1.0 - done) / done })
+        let seconds = member.states.number("trainer_pass_left_seconds");
+        let pass = member.states.number("trainer_pass_number");
+        (done > 0.0 && done < 1.0 && member.is_running()).then_some(Rest { pass, done, seconds })
     };
     let rests = watched.trainers().filter_map(left);
-    rests.max_by(|a, b| a.seconds.total_cmp(&b.seconds))
+    // Of trainers in different passes, those in the earliest are last.
+    rests.min_by(|a, b| a.pass.total_cmp(&b.pass).then(b.seconds.total_cmp(&a.seconds)))
 }
 
 /// The share that is done of the present pass.
@@ -88,16 +102,9 @@ pub(super) fn share(watched: &Watched) -> Option<f64> {
     rest(watched).map(|rest| rest.done)
 }
 
-fn progress(watched: &Watched) -> Option<Value> {
-    let last = rest(watched)?;
-    let passes = watched.trainers().map(|member| member.states.number("trainer_passes"));
-    let pass = passes.fold(0.0, f64::max);
-    let note = format!("{} of pass {pass:.0} is done", percent(last.done));
-    Some(figure("time left", time(last.seconds), note))
-}
-
 /// What is left of a pass.
 struct Rest {
+    pass: f64,
     done: f64,
     seconds: f64,
 }
@@ -211,7 +218,7 @@ fn processes(watched: &Watched) -> Vec<Value> {
 }
 
 fn process(member: &WatchedMember, shares: &super::ProcessShares) -> Value {
-    let (condition, note) = condition(member);
+    let (condition, note) = condition(member, shares);
     let is_dead = matches!(member.told.condition, Condition::Failed | Condition::Restarting);
     let lines = if is_dead { member.told.lines.as_slice() } else { &[] };
     let parts = shares.parts.iter().map(|part| {
@@ -224,6 +231,7 @@ fn process(member: &WatchedMember, shares: &super::ProcessShares) -> Value {
         "note": note,
         "restarts": member.told.n_restarts,
         "facts": facts(member),
+        "obstacles": obstacles(shares),
         "parts": parts.collect::<Vec<_>>(),
         "end": is_dead.then(|| member.told.end.clone()),
         "lines": lines[lines.len().saturating_sub(LINES_MAX)..],
@@ -231,24 +239,37 @@ fn process(member: &WatchedMember, shares: &super::ProcessShares) -> Value {
 }
 
 /// How a process is, in one word for the page and in words for people.
-fn condition(member: &WatchedMember) -> (&'static str, String) {
-    let age = member.states.age(std::time::Instant::now());
-    match (member.told.condition, age) {
+fn condition(member: &WatchedMember, shares: &super::ProcessShares) -> (&'static str, String) {
+    match (member.told.condition, &shares.presence) {
         (Condition::Failed, _) => ("dead", "dead".to_string()),
         (Condition::Restarting, _) => ("dead", "is started again".to_string()),
         (Condition::Ended, _) => ("ended", "through".to_string()),
-        (Condition::Running, None) => {
+        (Condition::Running, Presence::Begins) => {
             ("silent", member.problem.clone().unwrap_or_else(|| "begins".to_string()))
         }
-        (Condition::Running, Some(age)) if age >= SILENT_SECONDS => {
-            let why = member.problem.clone().unwrap_or_default();
-            ("silent", format!("silent for {}: {why}", time(age)))
+        (Condition::Running, Presence::StartsAgain) => {
+            ("silent", "started again, gets ready".to_string())
         }
-        (Condition::Running, Some(_)) => {
+        (Condition::Running, Presence::Stopped { pid }) => {
+            ("silent", format!("stopped (pid {pid})"))
+        }
+        (Condition::Running, Presence::Silent { seconds, why }) => {
+            ("silent", format!("silent for {}: {why}", time(*seconds)))
+        }
+        (Condition::Running, Presence::Heard) => {
             let uptime = member.states.state().map_or(0.0, |state| state.uptime);
             ("running", format!("up {}", time(uptime)))
         }
     }
+}
+
+/// What a process says that keeps it from its work.
+fn obstacles(shares: &super::ProcessShares) -> Vec<String> {
+    let words = |one: &super::SeenObstacle| match one.remedy.is_empty() {
+        true => format!("{} (for {})", one.text, time(one.seconds)),
+        false => format!("{} (for {}); {}", one.text, time(one.seconds), one.remedy),
+    };
+    shares.obstacles.iter().map(words).collect()
 }
 
 fn facts(member: &WatchedMember) -> String {
@@ -282,11 +303,12 @@ pub(super) fn line(watched: &Watched) -> Option<String> {
     parts.push(format!("{} samples/s", count(*speed)));
     if let Some(progress) = progress(watched) {
         let (left, note) = (progress["value"].as_str()?, progress["note"].as_str()?);
-        parts.push(format!("{note}, {left} left"));
+        let left = if left == "–" { String::new() } else { format!(", {left} left") };
+        parts.push(format!("{note}{left}"));
     }
     let fetched = watched.values.iter().filter(|(name, _)| is_fetched(name)).take(4);
     parts.extend(fetched.map(|(name, value)| format!("{name} {}", count(*value))));
-    parts.push(watched.judgement.who.clone());
+    parts.push(watched.judgement.line());
     Some(parts.join(" | "))
 }
 

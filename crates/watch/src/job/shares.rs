@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use super::judge::Presence;
 use super::members::Condition;
-use super::state::States;
+use super::processors::ProcessorUse;
+use super::state::{SeenObstacle, States};
 
 /// A part of the time of a process.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,6 +34,12 @@ pub struct ProcessShares {
     pub condition: Condition,
     /// How it ended, if it did.
     pub end: Option<String>,
+    /// How it can be heard.
+    pub presence: Presence,
+    /// What keeps it from its work, as it says.
+    pub obstacles: Vec<SeenObstacle>,
+    /// How much of its processors it had, if that is known.
+    pub processors: Option<ProcessorUse>,
 }
 
 impl ProcessShares {
@@ -53,6 +61,10 @@ pub(super) fn of_trainer(states: &States, names: &BTreeMap<String, String>) -> V
         part("computing", "computing", states.growth("trainer_computing_seconds")),
     ];
     for (who, time) in states.growths("trainer_waiting_seconds") {
+        // One that has left the job is not waited for any more.
+        if time == 0.0 && !names.contains_key(&who) {
+            continue;
+        }
         let who = names.get(&who).cloned().unwrap_or(who);
         parts.push(part(&format!("waiting for {who}"), "waiting", time));
     }

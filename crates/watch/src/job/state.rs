@@ -9,6 +9,32 @@ use serde_json::Value;
 const STATES_MAX: usize = 6;
 /// Names of one process; more would be an answer that is none of ours.
 const NAMES_MAX: usize = 2000;
+/// Obstacles of one process.
+const OBSTACLES_MAX: usize = 20;
+
+/// What keeps a process from its work, as it says.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SeenObstacle {
+    /// What is wrong, and where.
+    pub text: String,
+    /// What a person can do.
+    pub remedy: String,
+    /// It passes without anybody.
+    pub is_passing: bool,
+    /// For how long it has been there.
+    pub seconds: f64,
+}
+
+impl SeenObstacle {
+    fn read(value: &Value) -> Option<Self> {
+        Some(Self {
+            text: value["text"].as_str()?.to_string(),
+            remedy: value["remedy"].as_str()?.to_string(),
+            is_passing: value["is_passing"].as_bool()?,
+            seconds: value["seconds"].as_f64()?,
+        })
+    }
+}
 
 /// One answer of `/state`.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -20,6 +46,10 @@ pub(super) struct State {
     pub(super) uptime: f64,
     pub(super) is_ready: bool,
     pub(super) n_restarts: u64,
+    pub(super) host: String,
+    pub(super) obstacles: Vec<SeenObstacle>,
+    /// What its numbers mean, if it was asked.
+    pub(super) about: Value,
     pub(super) numbers: BTreeMap<String, f64>,
     pub(super) labelled: BTreeMap<String, BTreeMap<String, f64>>,
 }
@@ -43,6 +73,11 @@ impl State {
             uptime: value["uptime_seconds"].as_f64()?,
             is_ready: value["ready"].as_bool()?,
             n_restarts: value["restarts"].as_u64().unwrap_or(0),
+            host: value["host"].as_str().unwrap_or("").to_string(),
+            obstacles: value["obstacles"].as_array().map_or(Vec::new(), |all| {
+                all.iter().filter_map(SeenObstacle::read).take(OBSTACLES_MAX).collect()
+            }),
+            about: value["about"].clone(),
             numbers: numbers(&value["numbers"])?,
             labelled: labelled
                 .filter_map(|(name, value)| Some((name.clone(), numbers(value)?)))
@@ -102,6 +137,15 @@ impl States {
     /// A counter over all incarnations.
     pub(super) fn total(&self, name: &str) -> f64 {
         self.number(name) + self.before.get(name).copied().unwrap_or(0.0)
+    }
+
+    /// All counters over all incarnations.
+    pub(super) fn totals(&self) -> BTreeMap<String, f64> {
+        let mut all = self.before.clone();
+        for (name, value) in self.state().into_iter().flat_map(|state| &state.numbers) {
+            *all.entry(name.clone()).or_default() += value;
+        }
+        all
     }
 
     /// Seconds between the first and the last state that is kept; none if there are no two.

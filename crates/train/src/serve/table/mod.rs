@@ -224,7 +224,7 @@ impl Updater {
         Self {
             update,
             scope,
-            executor: Executor::new(),
+            executor: Executor::apart(),
             server: server.clone(),
             shared,
             numbers: TableNumbers::default(),
