@@ -55,6 +55,7 @@ impl PassRun<'_> {
             return Err(Error::ThreadsExchange);
         }
         TRAINER.threads.set(n_threads as u64);
+        TRAINER.threads_max.raise(n_threads as u64);
         let lent = (n_threads > 1).then(|| LentVars(Arc::new(self.lend())));
         let cutting = Cutting::new(self.cuts, self.shared, self.inside.clone(), n_threads);
         let together = match &lent {

@@ -12,8 +12,10 @@ mod members;
 mod page;
 mod shares;
 mod state;
+mod targets;
 
 pub use collector::{Collector, CollectorSettings, Summary};
 pub use judge::{Concern, Judgement, judge};
 pub use members::{Board, Condition, Told};
 pub use shares::{ProcessShares, TimePart};
+pub use targets::{ScrapeTarget, TargetFile};
