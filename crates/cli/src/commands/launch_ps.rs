@@ -110,6 +110,9 @@ impl LaunchPs {
     pub(crate) fn run(self: Box<Self>, caller: &Caller) -> Result<i32> {
         let console = &mut Console::stderr();
         let Some(on) = self.engine.on else {
+            if let Some(option) = self.engine.of_pods() {
+                return Err(Error::NotOn { option, engine: "this machine" });
+            }
             let options = self.options();
             let host = caller.host(&options.script)?;
             return Ok(launch::launch_ps(options, &host, console)?);

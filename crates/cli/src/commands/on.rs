@@ -135,6 +135,11 @@ impl Engine {
         EngineOption::not_taken(&all, &on).or(self.pods.given().filter(|_| on != K8s))
     }
 
+    /// The first option about pods that is given.
+    pub(crate) fn of_pods(&self) -> Option<&'static str> {
+        self.pods.given()
+    }
+
     /// Processors of each process.
     pub(crate) fn cpus(&self) -> usize {
         self.cpus.unwrap_or(1)

@@ -4,8 +4,8 @@
 
 use super::options::RenderOptions;
 use super::yaml::{
-    ClaimRequest, SNAPSHOTS, claim, container, first_lines, indented, mounts, output_claim, probes,
-    server_variables, variables, volumes,
+    ClaimRequest, SNAPSHOTS, before_containers, claim, container, first_lines, indented, mounts,
+    namespace, output_claim, probes, server_variables, variables, volumes,
 };
 use crate::error::Result;
 
@@ -36,7 +36,7 @@ pub(super) fn render(options: &RenderOptions) -> Result<String> {
          network: {{enableDNSHostnames: true, subdomain: {name}, publishNotReadyAddresses: true}}\n  \
          successPolicy: {{operator: All, targetReplicatedJobs: [trainer]}}\n  \
          failurePolicy: {{maxRestarts: {}}}\n  replicatedJobs:\n{}{}{}",
-        options.pods.namespace(2),
+        namespace(options, 2),
         options.max_restarts,
         listed(&server),
         indented("- name: trainer", 2) + &indented(&depends, 4),
@@ -56,7 +56,7 @@ fn replicated(options: &RenderOptions, name: &str, n: usize, containers: &str) -
          metadata:\n        labels: {{app: {}, role: {name}}}\n      spec:\n        \
          restartPolicy: OnFailure\n        terminationGracePeriodSeconds: {grace}\n{}        containers:\n{}",
         options.name,
-        indented(&options.pods.before_containers(), 8),
+        indented(&before_containers(options), 8),
         indented(containers, 8),
     )
 }

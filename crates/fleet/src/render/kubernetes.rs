@@ -5,8 +5,8 @@
 
 use super::options::RenderOptions;
 use super::yaml::{
-    ClaimRequest, SNAPSHOTS, claim, container, first_lines, indented, mounts, output_claim, probes,
-    server_variables, variable, variables, volumes,
+    ClaimRequest, SNAPSHOTS, before_containers, claim, container, first_lines, indented, mounts,
+    namespace, output_claim, probes, server_variables, variable, variables, volumes,
 };
 use crate::error::Result;
 
@@ -29,7 +29,7 @@ pub(super) fn render(options: &RenderOptions) -> Result<String> {
 
 /// Pods have names before they are ready: servers and trainers look for each other while they start.
 fn service(options: &RenderOptions) -> String {
-    let (name, port, namespace) = (&options.name, options.port(), options.pods.namespace(2));
+    let (name, port, namespace) = (&options.name, options.port(), namespace(options, 2));
     format!(
         "apiVersion: v1\nkind: Service\nmetadata:\n  name: {name}\n{namespace}  labels: {{app: {name}}}\nspec:\n  \
          clusterIP: None\n  publishNotReadyAddresses: true\n  selector: {{app: {name}}}\n  ports:\n  \
@@ -50,7 +50,7 @@ fn server(options: &RenderOptions, servers: &str, at: usize) -> Result<String> {
     Ok(format!(
         "apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: {job}\n{}  labels: {{app: {name}}}\nspec:\n  \
          backoffLimit: {restarts}\n{}{}",
-        options.pods.namespace(2),
+        namespace(options, 2),
         FAILURES,
         template(options, "server", &pod),
     ))
@@ -66,7 +66,7 @@ fn trainers(options: &RenderOptions, servers: &str) -> Result<String> {
         "apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: {name}-trainer\n{}  \
          labels: {{app: {name}}}\nspec:\n  completionMode: Indexed\n  completions: {n}\n  \
          parallelism: {n}\n  backoffLimitPerIndex: {restarts}\n{}{}",
-        options.pods.namespace(2),
+        namespace(options, 2),
         FAILURES,
         template(options, "trainer", &pod),
     ))
@@ -88,6 +88,6 @@ fn pod(options: &RenderOptions, containers: &str) -> String {
     let (name, grace) = (&options.name, options.grace_secs());
     format!(
         "subdomain: {name}\nrestartPolicy: Never\nterminationGracePeriodSeconds: {grace}\n{}containers:\n{containers}",
-        options.pods.before_containers(),
+        before_containers(options),
     )
 }

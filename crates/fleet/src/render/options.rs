@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tell::LogFormat;
 
-use super::pods::PodOptions;
+use super::pods::{PodOptions, refuse};
 use crate::env::{self, LOG_FORMAT};
 use crate::error::{Result, Usage};
 use crate::safety::SafetyOptions;
@@ -166,11 +166,4 @@ fn check_size(option: &'static str, text: &str) -> Result<()> {
 fn check_word(option: &'static str, text: &str) -> Result<()> {
     let is_word = text.chars().all(|c| c.is_ascii_alphanumeric() || "-_:,.".contains(c));
     refuse(option, text, is_word, "letters, digits, and - _ : , .")
-}
-
-fn refuse(option: &'static str, value: &str, is_good: bool, expected: &'static str) -> Result<()> {
-    match is_good {
-        true => Ok(()),
-        false => Err(Usage::BadValue { option, value: value.to_string(), expected }.into()),
-    }
 }

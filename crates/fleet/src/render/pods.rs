@@ -1,11 +1,9 @@
 //! What the pods of a job have in common: where they run, as who, and with which disks.
 
-use super::options::RenderOptions;
-use super::yaml::{indented, quoted};
 use crate::error::{Result, Usage};
 
 /// The user of processes, if nobody names another one: not root.
-const USER: u32 = 1000;
+pub(super) const USER: u32 = 1000;
 
 /// A disk of the cluster, and where pods see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,14 +72,11 @@ impl Toleration {
         Self { key: key.to_string(), value, effect }
     }
 
-    fn line(&self) -> String {
-        let how = match &self.value {
-            Some(value) => format!("operator: Equal, value: {}", quoted(value)),
-            None => "operator: Exists".to_string(),
-        };
-        let effect =
-            self.effect.as_ref().map_or(String::new(), |effect| format!(", effect: {effect}"));
-        format!("- {{key: {}, {how}{effect}}}\n", quoted(&self.key))
+    /// As the user wrote it.
+    fn words(&self) -> String {
+        let value = self.value.as_ref().map_or(String::new(), |value| format!("={value}"));
+        let effect = self.effect.as_ref().map_or(String::new(), |effect| format!(":{effect}"));
+        format!("{}{value}{effect}", self.key)
     }
 }
 
@@ -105,7 +100,7 @@ impl PodOptions {
                 && effect.as_ref().is_none_or(|effect| effects.contains(&effect.as_str()));
             let expected =
                 "KEY, KEY=VALUE or KEY=VALUE:EFFECT with NoSchedule, PreferNoSchedule or NoExecute";
-            refuse("--toleration", &toleration.line(), is_good, expected)?;
+            refuse("--toleration", &toleration.words(), is_good, expected)?;
         }
         let number = self.user.unwrap_or(USER);
         refuse(
@@ -117,48 +112,6 @@ impl PodOptions {
         self.data.iter().try_for_each(|disk| disk.check("--data"))?;
         self.output.iter().try_for_each(|disk| disk.check("--output"))
     }
-
-    /// A line of the metadata of an object, this deep.
-    pub(super) fn namespace(&self, depth: usize) -> String {
-        let line = self.namespace.as_ref().map(|name| format!("namespace: {name}"));
-        line.map_or(String::new(), |line| indented(&line, depth))
-    }
-
-    /// What a pod says before its containers: where it runs, and as who. It passes the standard "restricted" of
-    /// Kubernetes, together with [`CONTAINER_SECURITY`].
-    pub(super) fn before_containers(&self) -> String {
-        let user = self.user.unwrap_or(USER);
-        let mut text = format!(
-            "securityContext: {{runAsNonRoot: true, runAsUser: {user}, runAsGroup: {user}, fsGroup: {user}, \
-             seccompProfile: {{type: RuntimeDefault}}}}\n"
-        );
-        if !self.node_selectors.is_empty() {
-            text += "nodeSelector:\n";
-            for (key, value) in &self.node_selectors {
-                text += &format!("  {key}: {}\n", quoted(value));
-            }
-        }
-        if !self.tolerations.is_empty() {
-            text += "tolerations:\n";
-            text.extend(self.tolerations.iter().map(Toleration::line));
-        }
-        if !self.pull_secrets.is_empty() {
-            text += "imagePullSecrets:\n";
-            text.extend(self.pull_secrets.iter().map(|name| format!("- {{name: {name}}}\n")));
-        }
-        text
-    }
-}
-
-/// What a container may do: nothing that a process of a user may not.
-pub(super) const CONTAINER_SECURITY: &str =
-    "securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}\n";
-
-/// Where pods see the disk that the script saves to.
-pub(super) fn output(options: &RenderOptions) -> ClaimMount {
-    let made =
-        || ClaimMount { claim: format!("{}-output", options.name), path: "/output".to_string() };
-    options.pods.output.clone().unwrap_or_else(made)
 }
 
 fn is_name(text: &str) -> bool {
@@ -180,12 +133,15 @@ fn is_value(text: &str) -> bool {
         && text.chars().all(|c| is_end(c) || "-_.".contains(c))
 }
 
-fn refuse(option: &'static str, value: &str, is_good: bool, expected: &'static str) -> Result<()> {
+/// An error unless a value is one.
+pub(super) fn refuse(
+    option: &'static str,
+    value: &str,
+    is_good: bool,
+    expected: &'static str,
+) -> Result<()> {
     match is_good {
         true => Ok(()),
-        false => {
-            let value = value.trim_end().to_string();
-            Err(Usage::BadValue { option, value, expected }.into())
-        }
+        false => Err(Usage::BadValue { option, value: value.to_string(), expected }.into()),
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::options::RenderOptions;
-use super::pods::{CONTAINER_SECURITY, output};
+use super::pods::{ClaimMount, Toleration, USER};
 use super::slurm::quoted as shell_word;
 use crate::error::Result;
 use crate::safety::full;
@@ -213,8 +213,57 @@ pub(super) fn claim(options: &RenderOptions, wanted: ClaimRequest<'_>) -> String
     );
     format!(
         "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata:\n  name: {name}\n{}  labels: {{app: {}}}\nspec:\n{}",
-        options.pods.namespace(2),
+        namespace(options, 2),
         options.name,
         indented(&spec, 2)
     )
+}
+
+/// What a container may do: nothing that a process of a user may not.
+const CONTAINER_SECURITY: &str =
+    "securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}\n";
+
+/// What a pod says before its containers: where it runs, and as who. It passes the standard "restricted" of
+/// Kubernetes, together with [`CONTAINER_SECURITY`].
+pub(super) fn before_containers(options: &RenderOptions) -> String {
+    let pods = &options.pods;
+    let user = pods.user.unwrap_or(USER);
+    let mut text = format!(
+        "securityContext: {{runAsNonRoot: true, runAsUser: {user}, runAsGroup: {user}, fsGroup: {user}, \
+         seccompProfile: {{type: RuntimeDefault}}}}\n"
+    );
+    let mut add = |name: &str, lines: Vec<String>| {
+        if !lines.is_empty() {
+            text += &format!("{name}:\n{}", lines.concat());
+        }
+    };
+    let selectors = pods.node_selectors.iter();
+    let selectors = selectors.map(|(key, value)| format!("  {key}: {}\n", quoted(value)));
+    add("nodeSelector", selectors.collect());
+    add("tolerations", pods.tolerations.iter().map(toleration).collect());
+    let secrets = pods.pull_secrets.iter().map(|name| format!("- {{name: {name}}}\n"));
+    add("imagePullSecrets", secrets.collect());
+    text
+}
+
+fn toleration(toleration: &Toleration) -> String {
+    let Toleration { key, value, effect } = toleration;
+    let how = match value {
+        Some(value) => format!("operator: Equal, value: {}", quoted(value)),
+        None => "operator: Exists".to_string(),
+    };
+    let effect = effect.as_ref().map_or(String::new(), |effect| format!(", effect: {effect}"));
+    format!("- {{key: {}, {how}{effect}}}\n", quoted(key))
+}
+
+/// A line of the metadata of an object, this deep.
+pub(super) fn namespace(options: &RenderOptions, depth: usize) -> String {
+    let line = options.pods.namespace.as_ref().map(|name| format!("namespace: {name}"));
+    line.map_or(String::new(), |line| indented(&line, depth))
+}
+
+/// Where pods see the disk that the script saves to.
+fn output(options: &RenderOptions) -> ClaimMount {
+    let (claim, path) = (format!("{}-output", options.name), "/output".to_string());
+    options.pods.output.clone().unwrap_or(ClaimMount { claim, path })
 }

@@ -126,11 +126,7 @@ pub fn serve(
             let standby = Standby { serving, keeping, own, servers: &servers };
             standby.wait(&mut store, &mut stops).inspect_err(|_| store.give_up(keeping))?;
         }
-        if finished::clear(keeping, server_id(op)?)? {
-            let folder = keeping.folder.display();
-            let text = format!("the job in {folder} has finished, this is a new one");
-            (serving.log)(&Line::info("server", text));
-        }
+        begin_anew(keeping, server_id(op)?, &serving.log)?;
         store.keep(keeping, serving.log.clone())?;
     }
     let config = config(program, op, serving)?;
@@ -169,15 +165,24 @@ pub fn serve(
     (serving.log)(&lines::server_ends());
     match end {
         Some(End::Failed(refusal)) => Err(Error::JobFailed(refusal)),
-        Some(End::Completed) => match &serving.keeping {
-            Some(keeping) => finished::mark(keeping, server_id(op)?),
-            None => Ok(()),
-        },
+        Some(End::Completed) => {
+            let id = server_id(op)?;
+            serving.keeping.iter().try_for_each(|keeping| finished::mark(keeping, id))
+        }
         None if stop.is_set() => {
             Err(Error::Interrupted { block: 0, index: 0, op: "listen_and_serv".to_string() })
         }
         None => Ok(()),
     }
+}
+
+/// Forgets a job that finished in another run, and says so.
+fn begin_anew(keeping: &SnapshotSettings, server: u32, log: &Log) -> Result<()> {
+    if finished::clear(keeping, server)? {
+        let folder = keeping.folder.display();
+        log(&Line::info("server", format!("the job in {folder} has finished, this is a new one")));
+    }
+    Ok(())
 }
 
 /// The number of a server.
