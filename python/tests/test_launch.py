@@ -38,7 +38,7 @@ def test_a_job_of_two_and_two(child, tmp_path, command):
     result = child(*command, *options, alias=command[1] != "paddlewheel", environment=environment)
     assert result.returncode == 0, result.stderr
     assert "all workers exit, going to finish parameter server\n" in result.stderr
-    assert result.stderr.endswith("all parameter server are killed\n")
+    assert result.stderr.endswith("all parameter server are killed\nthe job has finished\n")
     for who in ("server", "worker"):
         for index in (0, 1):
             log = (tmp_path / "logs" / "{}log.{}".format(who, index)).read_text()

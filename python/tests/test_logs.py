@@ -150,7 +150,7 @@ def test_json_is_one_object_a_line(tmp_path):
     assert {(line.get("role"), line.get("rank")) for line in lines} == {("trainer", 0)}
     lines = [json.loads(line) for line in done.stderr.splitlines() if line.strip()]
     assert {line["role"] for line in lines} == {"launcher"}
-    assert lines[-1]["message"] == "all parameter server are killed"
+    assert lines[-1]["message"] == "the job has finished"
 
 
 # Fetched values.

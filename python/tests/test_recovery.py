@@ -164,7 +164,9 @@ def test_a_whole_job_that_was_asked_to_end_goes_on_when_it_is_started_again(job,
     stopped = job("stopped", "sync")
     stopped.wait_for_step(60, n_cuts=1)
     stopped.cluster.signal("launcher", signal.SIGTERM)
-    assert stopped.cluster.wait("launcher") == 0, stopped.logs()
+    # It has not finished: what comes after it in a script must not run.
+    assert stopped.cluster.wait("launcher") == 75, stopped.logs()
+    assert "the job has not finished (exit code 75)" in stopped.cluster.log("launcher"), stopped.logs()
     assert "it ends now" in stopped.log("workerlog.0"), stopped.logs()
     n_steps = stopped.log("workerlog.0").count("step ")
     assert n_steps < STEPS, "it ended before it was through"

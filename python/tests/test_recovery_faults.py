@@ -232,7 +232,7 @@ def test_a_server_that_is_asked_to_end_asks_for_a_cut_at_once(processes, at):
     cluster.wait_for("trainer 0", "step 20\n")
     name = "server %d" % at
     cluster.signal(name, signal.SIGTERM)
-    cluster.expect(name, 0, limit=15)
+    cluster.expect(name, 128 + signal.SIGTERM, limit=15)
     log = cluster.log(name)
     assert "cut 1 is kept" in log and "no cut was made in time" not in log, log
     assert "step %d\n" % (STEPS - 1) not in cluster.log("trainer 0"), "it did not wait for the end"
@@ -250,7 +250,7 @@ def test_a_server_that_is_asked_twice_ends_at_once(processes):
     cluster.signal("server 1", signal.SIGTERM)
     cluster.wait_for("server 1", "asked to end")
     cluster.signal("server 1", signal.SIGTERM)
-    cluster.expect("server 1", 0, limit=5)
+    cluster.expect("server 1", 128 + signal.SIGTERM, limit=5)
 
 
 def test_a_server_that_starts_after_the_end_does_not_wait_long(processes):

@@ -96,31 +96,115 @@ def role_of(pod, name, index=None):
     return done.stdout.split()
 
 
+def of_kind(found, kind):
+    return [one for one in found if one["kind"] == kind]
+
+
 def test_manifests_are_those_of_a_job():
-    service, servers, trainers = documents(render("k8s", *OPTIONS, "train.py", "--x", 'a "b"'))
-    assert (service["kind"], service["spec"]["clusterIP"]) == ("Service", "None")
-    spec = servers["spec"]
-    assert (servers["kind"], spec["replicas"], spec["serviceName"]) == ("StatefulSet", 3, "train")
-    pod = spec["template"]["spec"]
-    assert spec["template"]["metadata"]["labels"] == spec["selector"]["matchLabels"]
-    assert service["spec"]["selector"].items() <= spec["template"]["metadata"]["labels"].items()
-    assert spec["volumeClaimTemplates"][0]["metadata"]["name"] == pod["containers"][0]["volumeMounts"][0]["name"]
-    assert variables(pod)["FLAGS_snapshot_dir"] == pod["containers"][0]["volumeMounts"][0]["mountPath"]
-    assert {"startupProbe", "readinessProbe", "livenessProbe", "resources"} <= set(pod["containers"][0])
-    assert pod["terminationGracePeriodSeconds"] == 60
+    text = render("k8s", *OPTIONS, "train.py", "--x", 'a "b"')
+    assert text.startswith("# Needs Kubernetes 1.29 or newer.")
+    found = documents(text)
+    (service,) = of_kind(found, "Service")
+    assert service["spec"]["clusterIP"] == "None"
+    *servers, trainers = of_kind(found, "Job")
+    disks = {disk["metadata"]["name"]: disk["spec"]["accessModes"] for disk in of_kind(found, "PersistentVolumeClaim")}
+    assert disks["train-output"] == ["ReadWriteMany"] and len(disks) == 4
+    assert len(servers) == 3
+    list_of = ",".join("train-server-%d.train:6174" % at for at in range(3))
+    for at, server in enumerate(servers):
+        # A Job has an end, and starts a pod again that failed.
+        assert server["spec"]["backoffLimit"] == 5
+        template = server["spec"]["template"]
+        assert service["spec"]["selector"].items() <= template["metadata"]["labels"].items()
+        pod = template["spec"]
+        assert (pod["restartPolicy"], pod["hostname"], pod["subdomain"]) == ("Never", "train-server-%d" % at, "train")
+        places = {place["name"]: place["mountPath"] for place in pod["containers"][0]["volumeMounts"]}
+        claims = {one["name"]: one["persistentVolumeClaim"]["claimName"] for one in pod["volumes"]}
+        assert disks[claims["snapshots"]] == ["ReadWriteOnce"]
+        assert claims["output"] == "train-output"
+        told = variables(pod)
+        assert (told["FLAGS_snapshot_dir"], told["FLAGS_save_root"].split(":")[0]) == (places["snapshots"], places["output"])
+        run = told["FLAGS_snapshot_run"]["fieldRef"]["fieldPath"]
+        assert run == "metadata.labels['batch.kubernetes.io/controller-uid']"
+        assert {"startupProbe", "readinessProbe", "livenessProbe", "resources"} <= set(pod["containers"][0])
+        assert pod["terminationGracePeriodSeconds"] == 60
+        # Pods find themselves in what they are given.
+        assert role_of(pod, "train-server-%d" % at) == ["True", str(at), "2", list_of]
     job = trainers["spec"]
     assert (job["completionMode"], job["completions"], job["parallelism"]) == ("Indexed", 2, 2)
     command = job["template"]["spec"]["containers"][0]["command"]
     assert command == ["paddlewheel", "run", "train.py", "--x", 'a "b"']
-    # Pods find themselves in what they are given.
-    list_of = ",".join("train-server-%d.train:6174" % at for at in range(3))
-    assert role_of(pod, "train-server-2") == ["True", "2", "2", list_of]
     assert role_of(job["template"]["spec"], "train-trainer-1", 1) == ["False", "1", "2", list_of]
 
 
+def pods_of(found):
+    """The specifications of all pods of some objects."""
+    for one in found:
+        jobs = [one] if one["kind"] == "Job" else []
+        jobs += [job["template"] for job in one["spec"].get("replicatedJobs", [])]
+        for job in jobs:
+            yield job["spec"]["template"]["spec"]
+
+
+def breaches(pod):
+    """What the Pod Security standard "restricted" has against a pod."""
+    wrong = [name for name in ("hostNetwork", "hostPID", "hostIPC") if pod.get(name)]
+    kinds = {"configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "persistentVolumeClaim", "projected", "secret"}
+    wrong += [volume["name"] for volume in pod.get("volumes", []) if not set(volume) - {"name"} <= kinds]
+    own = pod.get("securityContext", {})
+    for container in pod["containers"] + pod.get("initContainers", []):
+        inner = container.get("securityContext", {})
+        context = {**own, **inner}
+        checks = {
+            "privileged": not inner.get("privileged"),
+            "allowPrivilegeEscalation": inner.get("allowPrivilegeEscalation") is False,
+            "capabilities": inner.get("capabilities", {}).get("drop") == ["ALL"]
+            and set(inner["capabilities"].get("add", [])) <= {"NET_BIND_SERVICE"},
+            "runAsNonRoot": context.get("runAsNonRoot") is True,
+            "runAsUser": context.get("runAsUser") != 0,
+            "seccompProfile": context.get("seccompProfile", {}).get("type") in ("RuntimeDefault", "Localhost"),
+            "hostPort": not any(port.get("hostPort") for port in container.get("ports", [])),
+        }
+        wrong += [name for name, is_right in checks.items() if not is_right]
+    return wrong
+
+
+PODS = ["--namespace", "team", "--node_selector", "pool=train", "--node_selector", "kubernetes.io/arch=amd64"]
+PODS += ["--toleration", "pool=train:NoSchedule", "--toleration", "spot", "--image_pull_secret", "registry"]
+PODS += ["--run_as_user", "1234", "--data", "clicks:/clicks", "--output", "models"]
+
+
+@pytest.mark.parametrize("engine, n", [("k8s", 4), ("jobset", 2)])
+@pytest.mark.parametrize("options", [[], PODS], ids=["usual", "all options"])
+def test_pods_pass_the_restricted_standard(engine, n, options):
+    pods = list(pods_of(documents(render(engine, *OPTIONS, *options, "train.py"))))
+    assert len(pods) == n and [breaches(pod) for pod in pods] == [[]] * n
+
+
+@pytest.mark.parametrize("engine", ["k8s", "jobset"])
+def test_where_pods_run(engine):
+    text = render(engine, *OPTIONS, *PODS, "train.py")
+    found = documents(text)
+    assert {one["metadata"]["namespace"] for one in found} == {"team"} and "--namespace team" in text
+    for pod in pods_of(found):
+        assert pod["nodeSelector"] == {"pool": "train", "kubernetes.io/arch": "amd64"}
+        tolerated = [{"key": "pool", "operator": "Equal", "value": "train", "effect": "NoSchedule"}]
+        assert pod["tolerations"] == tolerated + [{"key": "spot", "operator": "Exists"}]
+        assert pod["imagePullSecrets"] == [{"name": "registry"}]
+        assert pod["securityContext"]["runAsUser"] == pod["securityContext"]["fsGroup"] == 1234
+        claims = {one["name"]: one["persistentVolumeClaim"] for one in pod["volumes"]}
+        assert claims["data"] == {"claimName": "clicks", "readOnly": True} and claims["output"] == {"claimName": "models"}
+        (container,) = pod["containers"]
+        places = {place["name"]: place["mountPath"] for place in container["volumeMounts"]}
+        assert (places["data"], places["output"]) == ("/clicks", "/output")
+
+
 def test_a_jobset_has_servers_and_trainers():
-    disk, made = documents(render("jobset", *OPTIONS, "--name", "ctr", "train.py"))
-    assert (disk["kind"], made["kind"]) == ("PersistentVolumeClaim", "JobSet")
+    text = render("jobset", *OPTIONS, "--name", "ctr", "train.py")
+    assert text.startswith("# Needs Kubernetes 1.29 and JobSet 0.8, or newer.")
+    disk, output, made = documents(text)
+    kinds = [one["kind"] for one in (disk, output, made)]
+    assert kinds == ["PersistentVolumeClaim", "PersistentVolumeClaim", "JobSet"]
     assert made["apiVersion"] == "jobset.x-k8s.io/v1alpha2"
     # The fields of the CRD's schema that are used.
     assert set(made["spec"]) == {"network", "successPolicy", "failurePolicy", "replicatedJobs"}
@@ -158,7 +242,7 @@ def test_manifests_fit_the_schemas_of_kubernetes(engine):
     import yaml
 
     certificate = ["--tls_cert", "c", "--tls_key", "k", "--tls_ca", "a", "--log_format", "json"]
-    text = render(engine, *OPTIONS, *certificate, "train.py")
+    text = render(engine, *OPTIONS, *PODS, *certificate, "train.py")
     found = list(yaml.safe_load_all(text))
     # Both readers see the same.
     assert json.dumps(found, sort_keys=True) == json.dumps(documents(text), sort_keys=True)
@@ -179,6 +263,10 @@ def test_manifests_fit_the_schemas_of_kubernetes(engine):
         (["k9s", "x.py"], "a similar value exists: 'k8s'"),
         ([], "<ENGINE>"),
         (["slurm", "--image", "i", "x.py"], "--image is not for jobs on slurm"),
+        (["slurm", "--namespace", "n", "x.py"], "--namespace is not for jobs on slurm"),
+        (["k8s", "--image", "i", "--run_as_user", "0", "x.py"], "--run_as_user is `0`"),
+        (["k8s", "--image", "i", "--data", "c:data", "x.py"], "--data is `data`"),
+        (["k8s", "--image", "i", "--node_selector", "x", "x.py"], "it must be KEY=VALUE"),
         (["slurm", "--tls_cert", "c", "x.py"], "--tls_key is not"),
         (["slurm", "--memory", "lots", "x.py"], "--memory is `lots`"),
         (["slurm", "--name", "A B", "x.py"], "--name is `A B`"),

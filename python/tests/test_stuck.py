@@ -96,6 +96,7 @@ def test_a_trainer_that_is_missing(cluster):
     trainer(cluster, endpoints, trainers=2, FLAGS_rpc_deadline="3000")
     log = cluster.expect("trainer 0", 1)
     assert re.search(r"waited \d+ ms for .* from server %s; it waits for trainer 1" % endpoints[0], log), log
+    assert "; trainer 1 has not joined the job, and the server is alive" in log and "is away" not in log, log
 
 
 def test_a_connection_that_is_half_open(cluster):

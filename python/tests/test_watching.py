@@ -138,7 +138,7 @@ def test_every_process_answers(job):
     for process in view["processes"]:
         assert abs(sum(part["share"] for part in process["parts"]) - 1) < 1e-6, process
     said = job.end()
-    assert "--- who did what\n" in said and said.endswith("all parameter server are killed\n")
+    assert "--- who did what\n" in said and said.endswith("\nthe job has finished\n")
     table = said.partition("--- who did what\n")[2].splitlines()
     assert [line.split(" ")[0] for line in table[:5]] == ["trainer", "trainer", "server", "server", "together"]
     lines = (job.folder / "logs" / "metrics.jsonl").read_text().splitlines()

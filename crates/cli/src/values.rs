@@ -55,6 +55,51 @@ pub(crate) fn endpoint(text: &str) -> Result<Endpoint, String> {
     text.parse().map_err(|error: ps::Error| error.to_string())
 }
 
+/// Words of a command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CommandWords(pub(crate) Vec<String>);
+
+/// Splits words as a shell does: quotation marks keep them together, a backslash keeps the next sign as it is.
+pub(crate) fn command_words(text: &str) -> Result<CommandWords, String> {
+    let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
+    let mut signs = text.chars();
+    while let Some(sign) = signs.next() {
+        match (sign, quote) {
+            ('\'' | '"', None) => {
+                quote = Some(sign);
+                word.get_or_insert_default();
+            }
+            (sign, Some(open)) if sign == open => quote = None,
+            ('\\', None | Some('"')) => {
+                let next = signs.next().ok_or("nothing follows the backslash")?;
+                word.get_or_insert_default().push(next);
+            }
+            (sign, None) if sign.is_whitespace() => words.extend(word.take()),
+            (sign, _) => word.get_or_insert_default().push(sign),
+        }
+    }
+    match quote {
+        Some(open) => Err(format!("the quotation mark {open} has no second one")),
+        None => {
+            words.extend(word);
+            Ok(CommandWords(words))
+        }
+    }
+}
+
+/// A name and what it stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KeyValue {
+    pub(crate) key: String,
+    pub(crate) value: String,
+}
+
+/// `KEY=VALUE`.
+pub(crate) fn key_value(text: &str) -> Result<KeyValue, String> {
+    let (key, value) = text.split_once('=').ok_or("it must be KEY=VALUE")?;
+    Ok(KeyValue { key: key.to_string(), value: value.to_string() })
+}
+
 /// Words between commas.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CommaList<T>(pub(crate) Vec<T>);
@@ -94,4 +139,20 @@ pub(crate) fn one_of<
     value: fn(&str) -> Result<T, E>,
 ) -> impl TypedValueParser<Value = T> {
     PossibleValuesParser::new(names).try_map(move |name| value(&name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_split_as_a_shell_does() {
+        let words = |text: &str| command_words(text).map(|words| words.0);
+        let plain = words("--oversubscribe  --mca btl tcp,self").unwrap();
+        assert_eq!(plain, ["--oversubscribe", "--mca", "btl", "tcp,self"]);
+        let quoted = words(r#"-x 'A=1 2' "say \"it\"" '' back\ slash"#).unwrap();
+        assert_eq!(quoted, ["-x", "A=1 2", "say \"it\"", "", "back slash"]);
+        assert!(words(" ").unwrap().is_empty());
+        assert!(words("'open").is_err() && words("end\\").is_err());
+    }
 }

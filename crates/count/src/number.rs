@@ -67,6 +67,13 @@ impl<const GROWS: bool> Whole<GROWS> {
     }
 }
 
+impl Level {
+    /// Sets it if it is less.
+    pub fn raise(&self, n: u64) {
+        self.0.fetch_max(n, Ordering::Relaxed);
+    }
+}
+
 impl Counter {
     /// Adds to it.
     pub fn add(&self, n: u64) {

@@ -334,6 +334,17 @@ pub enum Error {
         /// What it said, or what is wrong with it.
         said: String,
     },
+    /// `mpirun` has not started any rank.
+    #[error(
+        "{} refused the job, no rank was started (--mpi_args passes options to it). It said:\n{said}",
+        .program.display()
+    )]
+    Refused {
+        /// Which `mpirun`.
+        program: PathBuf,
+        /// Its own words.
+        said: String,
+    },
     /// A job of an engine that did not end when it was asked to.
     #[error("{job} is left to its engine, which has been asked to end it")]
     Unfollowed {

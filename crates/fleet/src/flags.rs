@@ -97,6 +97,7 @@ const DEFAULTS: &[(&str, FlagValue)] = &[
     ("rpc_send_thread_num", FlagValue::Count(12)),
     ("save_root", FlagValue::Text(String::new())),
     ("snapshot_dir", FlagValue::Text(String::new())),
+    ("snapshot_run", FlagValue::Text(String::new())),
     ("snapshot_secs", FlagValue::Float(1.0)),
     ("standby", FlagValue::Bool(false)),
     ("tolerate_lost_trainers", FlagValue::Bool(false)),
@@ -291,8 +292,12 @@ impl Flags {
     }
 
     fn path(&self, name: &str) -> Option<PathBuf> {
+        self.text(name).map(PathBuf::from)
+    }
+
+    fn text(&self, name: &str) -> Option<String> {
         match self.get(name) {
-            Ok(FlagValue::Text(text)) if !text.is_empty() => Some(text.into()),
+            Ok(FlagValue::Text(text)) if !text.is_empty() => Some(text),
             _ => None,
         }
     }
@@ -317,6 +322,7 @@ impl Flags {
             resume: self.resume(),
             stands_by: self.is_on("standby"),
             patience: self.recovery_deadline(),
+            run: self.text("snapshot_run"),
             ..SnapshotSettings::new(folder)
         }))
     }

@@ -39,5 +39,5 @@ pub use lifecycle::{Fleet, ServerPrograms};
 pub use recovery::Recovery;
 pub use role::{Role, RoleKind};
 pub use script::ScriptCommand;
-pub use signals::{Signals, wants_end};
+pub use signals::{ENDED_EARLY, Signals, UNFINISHED, wants_end};
 pub use strategy::Strategy;

@@ -38,6 +38,16 @@ pub struct Fleet {
     split: Option<SplitJob>,
     is_started: bool,
     log: Log,
+    _numbers: LastNumbers,
+}
+
+/// The last numbers of this process are written whatever way it ends in order.
+struct LastNumbers;
+
+impl Drop for LastNumbers {
+    fn drop(&mut self) {
+        watching::end();
+    }
 }
 
 impl std::fmt::Debug for Fleet {
@@ -84,14 +94,18 @@ pub enum Served {
     /// All trainers have completed.
     Completed,
     /// SIGTERM or SIGINT came: the process should end in order.
-    Signalled,
+    Signalled {
+        /// With this exit code. A server that keeps snapshots is not through before its trainers are:
+        /// engines must start it again. Without snapshots it ends with 0, as Fluid's servers do.
+        code: i32,
+    },
 }
 
 impl std::fmt::Display for Served {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Served::Completed => "all trainers have completed",
-            Served::Signalled => "told to end",
+            Served::Signalled { .. } => "told to end",
         })
     }
 }
@@ -115,7 +129,8 @@ impl Fleet {
         let mut serving = Serving::default();
         flags.configure(&mut serving);
         let (split, is_started, log) = (None, false, usual_log());
-        Self { role, flags, cluster, executor, serving, split, is_started, log }
+        let _numbers = LastNumbers;
+        Self { role, flags, cluster, executor, serving, split, is_started, log, _numbers }
     }
 
     /// What it was told by flags.
@@ -370,7 +385,8 @@ pub fn serve(main: &Program, scope: &Scope, serving: &Serving) -> Result<Served>
         (Ok(()), _) => Ok(Served::Completed),
         (Err(train::Error::Interrupted { .. }), Some(signal)) => {
             lines::signalled(&signals::name_of(signal)).say();
-            Ok(Served::Signalled)
+            let is_kept = serving.keeping.is_some();
+            Ok(Served::Signalled { code: if is_kept { 128 + signal } else { 0 } })
         }
         (Err(error), _) => Err(error.into()),
     }

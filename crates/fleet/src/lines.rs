@@ -38,6 +38,14 @@ pub const WORKERS_EXIT: &str = "all workers exit, going to finish parameter serv
 /// All servers of a launched job have ended.
 pub const SERVERS_KILLED: &str = "all parameter server are killed";
 
+/// The last line of a launcher whose job came to its end.
+pub const JOB_FINISHED: &str = "the job has finished";
+
+/// The last line of a launcher whose job was asked to end.
+pub(crate) fn goes_on_later(code: i32) -> String {
+    format!("the job has not finished (exit code {code}); the same command goes on from here")
+}
+
 /// A second `init_worker` changes nothing.
 pub const COMMUNICATOR_INITIALIZED: &str = "communicator has been initialized, skip";
 

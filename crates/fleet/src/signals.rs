@@ -11,6 +11,14 @@ use signal_hook::{SigId, flag, low_level};
 
 use crate::error::{Error, Result};
 
+/// The exit code of a process that SIGTERM ended, in order, before it was through: as if it did not know
+/// the signal. Schedulers must not take it for one that has done its work.
+pub const ENDED_EARLY: i32 = 128 + SIGTERM;
+
+/// The exit code of a launcher whose job was asked to end, has not finished, and goes on with the same command
+/// (EX_TEMPFAIL of `sysexits.h`).
+pub const UNFINISHED: i32 = 75;
+
 /// How often a wait looks.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 

@@ -51,6 +51,10 @@ pub fn begin(role: Option<&Role>) {
             Line::warning("watch", text).say();
         };
         let server = started.map_err(problem).ok();
+        if let Some(server) = &server {
+            let text = format!("this process answers at http://{}/metrics", server.address());
+            Line::info("watch", text).say();
+        }
         count::set_on();
         Some(ShownProcess { _server: server, name, start: Instant::now() })
     });

@@ -283,16 +283,40 @@ impl std::fmt::Display for KeptCuts<'_> {
 
 /// Trainers a server waits for, for messages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Missing(pub Vec<u32>);
+pub struct Missing {
+    /// All of them.
+    pub trainers: Vec<u32>,
+    /// Those of them that have not joined the job.
+    pub absent: Vec<u32>,
+}
 
 impl std::fmt::Display for Missing {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.0.as_slice() {
+        match self.trainers.as_slice() {
+            [] => return Ok(()),
+            trainers => write!(f, "; it waits for {}", trainer_names(trainers))?,
+        }
+        match self.absent.as_slice() {
             [] => Ok(()),
-            [one] => write!(f, "; it waits for trainer {one}"),
-            many => write!(f, "; it waits for trainers {many:?}"),
+            absent => {
+                let have = trainers_have(absent);
+                write!(f, "; {have} not joined the job, and the server is alive")
+            }
         }
     }
+}
+
+/// `trainer 1`, `trainers 1, 2`.
+pub(crate) fn trainer_names(trainers: &[u32]) -> String {
+    let numbers: Vec<String> = trainers.iter().map(ToString::to_string).collect();
+    let word = if trainers.len() == 1 { "trainer" } else { "trainers" };
+    format!("{word} {}", numbers.join(", "))
+}
+
+/// `trainer 1 has`, `trainers 1, 2 have`.
+pub(crate) fn trainers_have(trainers: &[u32]) -> String {
+    let verb = if trainers.len() == 1 { "has" } else { "have" };
+    format!("{} {verb}", trainer_names(trainers))
 }
 
 /// The result of operations between trainers and servers.

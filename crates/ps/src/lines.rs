@@ -13,6 +13,7 @@ use count::CalendarTime;
 use tensor::EvenIfPoisoned;
 
 use crate::endpoint::Endpoint;
+use crate::error::trainers_have;
 
 /// Lines that are remembered in order to write them once.
 const SAID_MAX: usize = 256;
@@ -211,6 +212,14 @@ pub fn server_away(endpoint: &Endpoint, since_ms: u64, for_ms: u64, last: &str) 
     let text = format!(
         "server {endpoint} is away, for {since} s by now ({last}); it is waited for, for another {left} s"
     );
+    Line::warning("trainer", text)
+}
+
+/// Trainers have not joined, and others wait for them: which, since when, and a server that says so.
+pub fn trainers_absent(trainers: &[u32], waited_ms: u64, endpoint: &Endpoint) -> Line {
+    let (have, waited) = (trainers_have(trainers), waited_ms / 1000);
+    let text =
+        format!("{have} not joined the job, for {waited} s by now; server {endpoint} is alive");
     Line::warning("trainer", text)
 }
 

@@ -67,10 +67,11 @@ pub(crate) fn once_in_job(py: Python<'_>, what: &str, act: Py<PyAny>) -> PyResul
     done.map_err(from_train)
 }
 
-/// Python ends: tells servers and other trainers that this trainer goes, if it never said that its job
-/// is done.
+/// Python ends: writes the last numbers of this process, and tells servers and other trainers that this trainer
+/// goes, if it never said that its job is done.
 #[pyfunction]
 pub(crate) fn leave_cluster(py: Python<'_>, in_order: bool) {
+    py.detach(fleet::watching::end);
     let Some(cluster) = CLUSTER.get().filter(|_| in_order) else { return };
     py.detach(|| {
         if cluster.is_connected() {

@@ -94,7 +94,7 @@ pub(crate) fn from_train(error: TrainError) -> PyErr {
         | TrainError::WhichVars { .. }
         | TrainError::NoCheckpoint { .. } => PyValueError::new_err(text),
         // The process was asked to end, and its job can go on from here.
-        TrainError::Ended => PySystemExit::new_err(0),
+        TrainError::Ended => PySystemExit::new_err(fleet::ENDED_EARLY),
         TrainError::SeveralTables { .. } | TrainError::NotReady(_) => PyRuntimeError::new_err(text),
         TrainError::NotAProbability { value, .. } if value > 1.0 => PyAssertionError::new_err(text),
         TrainError::NotAProbability { .. } => PyValueError::new_err(text),

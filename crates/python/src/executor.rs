@@ -61,10 +61,10 @@ impl Runner {
         let served = py.detach(|| lifecycle::serve(program, scope, &serving));
         match served.map_err(from_fleet)? {
             Served::Completed => Ok(()),
-            Served::Signalled => {
+            Served::Signalled { code } => {
                 // It has been heeded.
                 let _ = py.check_signals();
-                Err(PySystemExit::new_err(0))
+                Err(PySystemExit::new_err(code))
             }
         }
     }

@@ -89,6 +89,7 @@ fn save_persistables(
 ) -> PyResult<Option<Py<PyBytes>>> {
     let program = program_arg(py, main_program)?;
     let shared = program.get().shared();
+    refuse_server(&shared, dirname.as_deref())?;
     if let (Some(job), Some(dir)) = (&shared.distributed, &dirname) {
         let (scope, cluster) = (scope_of(executor)?, cluster::cluster()?);
         let (scope, file) = (&scope.get().0, filename.as_deref());
@@ -178,6 +179,7 @@ fn save_chosen(
     if vars.is_empty() {
         return Ok(None);
     }
+    refuse_server(&program.get().shared(), Some(&dir))?;
     let (job, file) = (program.get().shared().distributed.clone(), filename.as_deref());
     let cluster = cluster::cluster()?;
     saved(py, &dir, || match &job {
@@ -185,6 +187,14 @@ fn save_chosen(
         None => io::save_vars(scope, &dir, &vars, file),
     })?;
     Ok(None)
+}
+
+/// A server would wait for itself: it is asked for its variables by trainers.
+fn refuse_server(program: &Program, dir: Option<&Path>) -> PyResult<()> {
+    match dir.filter(|_| train::serve::server_op(program).is_some()) {
+        Some(dir) => Err(from_train(train::Error::SavedByServer { folder: dir.to_path_buf() })),
+        None => Ok(()),
+    }
 }
 
 /// Saves something, once: a script that is started again does not save what it has saved.
@@ -330,6 +340,7 @@ fn save_inference_model(
         extra: &[],
     };
     let scope = &scope.get().0;
+    refuse_server(&program, Some(&dirname))?;
     let (cluster, job) = (cluster::cluster()?, program.distributed.clone());
     let mut save = || match &job {
         Some(job) if !program_only => {

@@ -57,7 +57,7 @@ fn replies() -> Vec<Reply> {
         Values(vec![Arc::new(Value::Tensor(Tensor::full([3], 1f32))), Arc::default()]).into(),
         Tensor::full([2, 2], 7i64).into(),
         AllGatherResult(vec![vec![1], Vec::new()]).into(),
-        Pong { round: 1, missing: vec![0, 2], notice: Notice::default() }.into(),
+        Pong { round: 1, missing: vec![0, 2], absent: vec![2], notice: Notice::default() }.into(),
         Stats::default().into(),
         lost.into(),
         AllToAllResult(Arc::new(vec![vec![1, 2, 3], vec![4]])).into(),

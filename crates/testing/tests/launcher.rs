@@ -131,7 +131,7 @@ fn a_job_runs_and_everybody_goes_home() {
         "all workers exit, going to finish parameter server\n",
         "all parameter server are killed\n",
     );
-    assert!(said.ends_with(&format!("{workers}{servers}")), "{said}");
+    assert!(said.ends_with(&format!("{workers}{servers}the job has finished\n")), "{said}");
     assert!(said.contains("2 trainers; here 2 servers and 2 trainers, logs in logs"), "{said}");
     for name in ["serverlog.0", "serverlog.1", "workerlog.0", "workerlog.1"] {
         let log = job.log(name);
@@ -428,8 +428,9 @@ fn sigterm_ends_a_job_that_can_go_on() {
     job.wait_for_log("serverlog.0", "ready");
     job.wait_for_log("workerlog.0", "ready");
     job.cluster.signal("launcher", Signal::TERM);
-    assert_eq!(job.cluster.wait("launcher", LIMIT).code(), Some(0), "{}", job.said());
+    assert_eq!(job.cluster.wait("launcher", LIMIT).code(), Some(75), "{}", job.said());
     assert!(job.said().contains("all processes have ended in order"), "{}", job.said());
+    assert!(job.said().contains("has not finished (exit code 75)"), "{}", job.said());
     assert!(job.log("serverlog.0").ends_with("saved\n"));
     job.expect_nobody();
     // The same command goes on, and so do the logs.

@@ -16,6 +16,8 @@ count::counters! {
         threads_waiting_seconds: Seconds,
         /// Threads that train at the moment.
         threads: Level,
+        /// The most threads that trained at the same time.
+        threads_max: Level,
         /// Batches that were run.
         batches: Counter,
         /// Samples in them.

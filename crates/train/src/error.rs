@@ -167,6 +167,14 @@ pub enum Error {
     )]
     ReadsInside { op: String },
 
+    /// A server was asked to save its program.
+    #[error(
+        "nothing is saved to {}: this is the program of a server, and trainers save what servers hold (with the \
+         program of a trainer)",
+        .folder.display()
+    )]
+    SavedByServer { folder: PathBuf },
+
     /// SIGTERM came, and the whole job was made safe first: the process should end, in order.
     #[error("this trainer was asked to end, and its job can go on from here")]
     Ended,

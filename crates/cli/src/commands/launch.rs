@@ -13,7 +13,8 @@ use crate::values::{self, CommaList};
 
 /// Starts trainers that work without servers, and waits for them.
 ///
-/// They add up their gradients directly. On several machines, start a launcher on each of them.
+/// They add up their gradients directly. On several machines, start a launcher on each of them. Exit codes: 0 if
+/// the job has finished, 1 if a process failed, 128 and the signal if the job was asked to end.
 #[derive(Args)]
 #[command(
     rename_all = "snake_case",

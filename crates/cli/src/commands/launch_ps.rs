@@ -20,9 +20,10 @@ const LOGS: &str = "logs";
 
 /// Starts parameter servers and trainers, and waits for them.
 ///
-/// Every process runs the same script; variables of its environment say what it is. The job ends with the
-/// exit code of the process that failed, or with 0. With snapshots, processes that die are started again and
-/// go on where they were. On several machines, start a launcher on each of them with the same options.
+/// Every process runs the same script; variables of its environment say what it is. With snapshots, processes
+/// that die are started again and go on where they were. On several machines, start a launcher on each of them
+/// with the same options. Exit codes: 0 if the job has finished, 1 if a process failed, 75 if the job was asked to
+/// end (SIGTERM, Ctrl-C) and the same command goes on with it, 128 and the signal if there is nothing to go on from.
 #[derive(Args)]
 #[command(
     rename_all = "snake_case",
@@ -109,6 +110,9 @@ impl LaunchPs {
     pub(crate) fn run(self: Box<Self>, caller: &Caller) -> Result<i32> {
         let console = &mut Console::stderr();
         let Some(on) = self.engine.on else {
+            if let Some(option) = self.engine.of_pods() {
+                return Err(Error::NotOn { option, engine: "this machine" });
+            }
             let options = self.options();
             let host = caller.host(&options.script)?;
             return Ok(launch::launch_ps(options, &host, console)?);

@@ -13,6 +13,7 @@ mod launch_ps;
 mod make_criteo;
 mod on;
 mod parquet_reader;
+mod pods;
 mod render;
 mod run;
 mod scale;

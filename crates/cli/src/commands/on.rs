@@ -6,7 +6,8 @@ use clap::{Args, ValueEnum};
 use fleet::launch::{EngineOptions, Target};
 use fleet::render::RenderOptions;
 
-use crate::values::{self, CommaList};
+use super::pods::Pods;
+use crate::values::{self, CommaList, CommandWords};
 
 /// Who starts the processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -63,7 +64,7 @@ impl<'a, E: PartialEq> EngineOption<'a, E> {
 pub(crate) struct Engine {
     /// Submit the job to an engine and follow it: prints what its processes say, ends with its exit code
     ///
-    /// SIGINT and SIGTERM end the job. On ray, RAY_ADDRESS says which cluster. Options of another engine, and
+    /// SIGINT and SIGTERM end the job, and this command with exit code 75: the same command goes on. On ray, RAY_ADDRESS says which cluster. Options of another engine, and
     /// those above about this machine, are refused; on all but ray, so are those about watching.
     #[arg(long, value_name = "ENGINE")]
     pub(crate) on: Option<OnEngine>,
@@ -82,6 +83,15 @@ pub(crate) struct Engine {
     /// mpi: which mpirun [default: mpirun]
     #[arg(long, value_name = "PROGRAM", requires = "on")]
     mpirun: Option<PathBuf>,
+    /// mpi: options for mpirun, such as "--oversubscribe --map-by node"; may be given several times
+    #[arg(
+        long,
+        value_name = "WORDS",
+        requires = "on",
+        allow_hyphen_values = true,
+        value_parser = values::command_words
+    )]
+    mpi_args: Vec<CommandWords>,
     /// slurm, k8s: memory of each process [default: 2Gi]
     #[arg(long, value_name = "SIZE", requires = "on")]
     memory: Option<String>,
@@ -100,6 +110,8 @@ pub(crate) struct Engine {
     /// k8s: the class of that disk [default: that of the cluster]
     #[arg(long, value_name = "CLASS", requires = "on")]
     storage_class: Option<String>,
+    #[command(flatten)]
+    pods: Pods,
 }
 
 impl Engine {
@@ -112,6 +124,7 @@ impl Engine {
             EngineOption::new("--port", &[Slurm, Mpi, K8s], self.port.is_some()),
             EngineOption::new("--hosts", &[Mpi], self.hosts.is_some()),
             EngineOption::new("--mpirun", &[Mpi], self.mpirun.is_some()),
+            EngineOption::new("--mpi_args", &[Mpi], !self.mpi_args.is_empty()),
             EngineOption::new("--memory", &[Slurm, K8s], self.memory.is_some()),
             EngineOption::new("--time", &[Slurm], self.time.is_some()),
             EngineOption::new("--partition", &[Slurm], self.partition.is_some()),
@@ -119,7 +132,12 @@ impl Engine {
             EngineOption::new("--storage", &[K8s], self.storage.is_some()),
             EngineOption::new("--storage_class", &[K8s], self.storage_class.is_some()),
         ];
-        EngineOption::not_taken(&all, &on)
+        EngineOption::not_taken(&all, &on).or(self.pods.given().filter(|_| on != K8s))
+    }
+
+    /// The first option about pods that is given.
+    pub(crate) fn of_pods(&self) -> Option<&'static str> {
+        self.pods.given()
     }
 
     /// Processors of each process.
@@ -134,6 +152,7 @@ impl Engine {
         job.port = self.port;
         job.storage_class = self.storage_class;
         job.partition = self.partition;
+        job.pods = self.pods.options();
         job.name = self.name.unwrap_or(job.name);
         job.memory = self.memory.unwrap_or(job.memory);
         job.storage = self.storage.unwrap_or(job.storage);
@@ -146,6 +165,7 @@ impl Engine {
             snapshot_dir: None,
             hosts: self.hosts.map_or(Vec::new(), |list| list.0),
             mpirun: self.mpirun.unwrap_or("mpirun".into()),
+            mpi_args: self.mpi_args.into_iter().flat_map(|words| words.0).collect(),
         }
     }
 }

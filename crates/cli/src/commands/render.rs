@@ -8,6 +8,7 @@ use fleet::render::{Engine, RenderOptions, render};
 
 use super::job::{Safety, Script};
 use super::on::EngineOption;
+use super::pods::Pods;
 use super::print;
 use crate::error::{Error, Result};
 use crate::values;
@@ -15,7 +16,7 @@ use crate::values;
 /// What is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Manifest {
-    /// A StatefulSet for servers, an indexed Job for trainers and a headless Service
+    /// A Job and a disk for each server, an indexed Job for trainers and a headless Service
     K8s,
     /// A JobSet
     Jobset,
@@ -86,6 +87,8 @@ pub(crate) struct Render {
     #[arg(long, value_name = "FORM", value_parser = values::log_format())]
     log_format: Option<LogFormat>,
     #[command(flatten)]
+    pods: Pods,
+    #[command(flatten)]
     safety: Safety,
 }
 
@@ -122,7 +125,8 @@ impl Render {
             EngineOption::new("--time", &[Slurm], self.time.is_some()),
             EngineOption::new("--partition", &[Slurm], self.partition.is_some()),
         ];
-        EngineOption::not_taken(&all, &self.engine)
+        let of_pods = self.pods.given().filter(|_| self.engine == Slurm);
+        EngineOption::not_taken(&all, &self.engine).or(of_pods)
     }
 
     pub(super) fn options(self: Box<Self>) -> RenderOptions {
@@ -143,6 +147,7 @@ impl Render {
             time: self.time.unwrap_or_else(|| usual.time.clone()),
             partition: self.partition,
             log_format: self.log_format,
+            pods: self.pods.options(),
             safety: self.safety.options(None),
             ..usual
         }

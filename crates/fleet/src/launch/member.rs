@@ -23,7 +23,7 @@ use crate::interpreter::python_path;
 use crate::lines;
 use crate::pipes;
 use crate::role::RoleKind;
-use crate::signals::{SIGTERM, is_from_outside, name_of};
+use crate::signals::{ENDED_EARLY, SIGTERM, is_from_outside, name_of};
 
 /// How much of a failed process's log is shown.
 const TAIL_LINES: usize = 20;
@@ -94,6 +94,11 @@ impl Member {
         self.status.is_none()
     }
 
+    /// Whether it is about to be started again.
+    pub(super) fn is_due(&self) -> bool {
+        self.due.is_some()
+    }
+
     pub(super) fn is_well(&self) -> bool {
         !self.was_told && self.status.is_some_and(|status| status.success())
     }
@@ -111,12 +116,9 @@ impl Member {
     /// Whether it ended as one should that was asked to by the launcher. A trainer need not know the
     /// signal.
     pub(super) fn ended_when_asked(&self) -> bool {
-        let is_asked = |status: ExitStatus| match self.process.kind {
-            RoleKind::Server => status.success(),
-            RoleKind::Trainer => {
-                let by_signal = status.signal() == Some(SIGTERM);
-                status.success() || by_signal || status.code() == Some(128 + SIGTERM)
-            }
+        let is_asked = |status: ExitStatus| {
+            let is_trainer = self.process.kind == RoleKind::Trainer;
+            ended_in_order(status) || is_trainer && status.signal() == Some(SIGTERM)
         };
         self.due.is_none() && self.status.is_some_and(is_asked)
     }
@@ -137,7 +139,8 @@ impl Member {
             RoleKind::Server => lines::SIGNALLED,
             RoleKind::Trainer => train::remote::ENDS,
         };
-        self.was_told = self.is_well() && self.last_lines().iter().any(|line| line.contains(told));
+        self.was_told = self.status.is_some_and(ended_in_order)
+            && self.last_lines().iter().any(|line| line.contains(told));
     }
 
     /// Whether it needs servers, because it was started again and has not come to its end.
@@ -241,6 +244,7 @@ impl Member {
         let line = format!("{end}; it is started again");
         self.last_end = Some(end);
         self.n_restarts += 1;
+        watching::forget(&self.process);
         (self.child, self.log_start) =
             starter.spawn(&self.process, group, self.n_restarts, Some(line))?;
         (self.started, self.status, self.due) = (Instant::now(), None, None);
@@ -340,6 +344,11 @@ impl Starter<'_> {
         }
         Ok((child, log_start))
     }
+}
+
+/// Whether a process has come to its end, or to one that SIGTERM asks for.
+fn ended_in_order(status: ExitStatus) -> bool {
+    status.success() || status.code() == Some(ENDED_EARLY)
 }
 
 fn open_log(log: &Path, line: Option<&str>) -> std::io::Result<(File, u64)> {

@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::lines;
 use crate::logging;
 use crate::role::RoleKind;
-use crate::signals::{SIGTERM, Signals, name_of};
+use crate::signals::{Signals, UNFINISHED, name_of};
 
 /// How often watchers are told how processes are.
 const TELL_EVERY: Duration = Duration::from_millis(500);
@@ -83,11 +83,14 @@ pub(super) fn run(
         console.say(lines::SERVERS_KILLED);
     }
     let code = match end {
-        End::Done | End::Over => 0,
+        End::Done | End::Over => {
+            console.say(lines::JOB_FINISHED);
+            0
+        }
         End::Failed(_) => 1,
-        End::Signal(SIGTERM) if job.policy.has_snapshots => {
+        End::Signal(signal) if job.policy.has_snapshots => {
             late.iter().for_each(|name| console.say(&format!("{name} did not end in time")));
-            processes.code_when_asked(console)
+            processes.code_when_asked(signal, console)
         }
         End::Signal(signal) => 128 + signal,
     };
@@ -164,6 +167,7 @@ impl<'a> Processes<'a> {
         for process in &job.processes {
             processes.members.push(Member::start(starter, process, &processes.group)?);
         }
+        processes.tell_watchers();
         Ok(processes)
     }
 
@@ -183,15 +187,14 @@ impl<'a> Processes<'a> {
         let (mut is_told, mut reported) = (false, BTreeSet::new());
         loop {
             self.look();
+            if self.is_done() {
+                return Ok(End::Done);
+            }
             if let Some(signal) = signals.take() {
                 return Ok(End::Signal(signal));
             }
             self.change_size(console)?;
             let trainers_done = self.are_through(RoleKind::Trainer);
-            // A server may fail when its last trainer is gone; then the job is done all the same.
-            if trainers_done && !self.job.is_wide {
-                return Ok(End::Done);
-            }
             self.members.iter_mut().for_each(|member| member.decide(self.job, console));
             if self.job.policy.has_snapshots && self.members.iter().any(Member::needs_servers) {
                 self.members.iter_mut().for_each(|member| member.serve_again(console));
@@ -204,9 +207,6 @@ impl<'a> Processes<'a> {
             }
             if let Some(who) = self.first_failed() {
                 return Ok(End::Failed(who));
-            }
-            if trainers_done && self.are_through(RoleKind::Server) {
-                return Ok(End::Done);
             }
             if trainers_done && !is_told {
                 is_told = true;
@@ -267,6 +267,13 @@ impl<'a> Processes<'a> {
         self.job.is_wide && is_here && servers.all(Member::found_job_over)
     }
 
+    /// Whether the job has come to its end here. A server may fail when its last trainer is gone; then the job
+    /// is done all the same, unless it serves trainers of other machines.
+    fn is_done(&self) -> bool {
+        let are_servers_done = || !self.job.is_wide || self.are_through(RoleKind::Server);
+        self.are_through(RoleKind::Trainer) && are_servers_done()
+    }
+
     /// Whether all of a kind have ended well. Of those that a job can do without one is enough.
     fn are_through(&self, kind: RoleKind) -> bool {
         let those = || self.members.iter().filter(|member| member.process.kind == kind);
@@ -310,12 +317,13 @@ impl<'a> Processes<'a> {
     }
 
     /// The exit code of a job that was asked to end and can be gone on with.
-    fn code_when_asked(&self, console: &mut Console) -> i32 {
+    fn code_when_asked(&self, signal: i32, console: &mut Console) -> i32 {
         if !self.members.iter().all(Member::ended_when_asked) {
-            return 128 + SIGTERM;
+            return 128 + signal;
         }
-        console.say("all processes have ended in order; the same command goes on from here");
-        0
+        console.say("all processes have ended in order");
+        console.say(&lines::goes_on_later(UNFINISHED));
+        UNFINISHED
     }
 
     /// Waits until all have ended by themselves, but not long, nor against a signal.
@@ -350,6 +358,10 @@ impl<'a> Processes<'a> {
     }
 
     fn tell_watchers(&self) {
+        if let Some(watched) = self.watched {
+            let is_there = |member: &&Member| member.is_running() || member.is_due();
+            watched.set_targets(self.members.iter().filter(is_there).map(|member| &member.process));
+        }
         if let Some(board) = &self.job.board {
             board.set(self.members.iter().map(Member::told).collect());
         }

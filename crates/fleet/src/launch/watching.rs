@@ -1,15 +1,18 @@
 //! Lets the processes of a job say what they do, and shows it: on a page, in files, and in words at the end.
 
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
-use watch::job::{Board, Collector, CollectorSettings, Condition, Told};
+use tensor::EvenIfPoisoned;
+use watch::job::{Board, Collector, CollectorSettings, Condition, ScrapeTarget, TargetFile, Told};
 
 use super::console::Console;
 use super::options::{WatchOptions, WatchedProcesses};
 use super::plan::{Job, Process};
 use super::ports::{METRICS_START, Ports};
-use crate::env::{LAST_STATE, METRICS_HOST, METRICS_PORT};
+use crate::env::{LAST_STATE, METRICS_HOST, METRICS_PORT, OWN_IP};
 use crate::error::Result;
+use crate::role::RoleKind;
 use crate::signals::Signals;
 use crate::watching::HERE;
 
@@ -17,11 +20,14 @@ use crate::watching::HERE;
 pub(super) const PAGE: &str = "127.0.0.1:8790";
 /// The file of numbers, in the folder of logs.
 const NUMBERS: &str = "metrics.jsonl";
+/// The file that says where processes answer, in the folder of logs.
+const TARGETS: &str = "targets.json";
 
 /// What watches a job, as long as it runs.
 #[derive(Debug)]
 pub(super) struct JobWatch {
     collector: Collector,
+    targets: Option<Mutex<TargetFile>>,
     /// The ports of processes, theirs until the job is over.
     _ports: Ports,
 }
@@ -48,6 +54,12 @@ impl JobWatch {
         let board = Board::new(job.processes.iter().map(told).collect());
         job.board = Some(board.clone());
         let script = job.script.path.file_name().unwrap_or_default();
+        let targets = logs.map(|logs| {
+            let file = TargetFile::new(logs.join(TARGETS), &script.to_string_lossy());
+            console
+                .say(&format!("where processes answer /metrics: {}", logs.join(TARGETS).display()));
+            Mutex::new(file)
+        });
         let numbers = logs.map(|logs| logs.join(NUMBERS));
         // Those of another job, if they are there, unless this one goes on with it.
         if let Some(file) = numbers.as_ref().filter(|_| !job.policy.resumes) {
@@ -62,7 +74,15 @@ impl JobWatch {
             tensorboard: options.tensorboard.clone(),
         };
         let collector = open(settings, console);
-        Some(Self { collector, _ports: ports })
+        Some(Self { collector, targets, _ports: ports })
+    }
+
+    /// Where these processes answer, for programs that collect numbers.
+    pub(super) fn set_targets<'a>(&self, processes: impl Iterator<Item = &'a Process>) {
+        let Some(file) = &self.targets else { return };
+        let targets: Vec<ScrapeTarget> = processes.filter_map(target).collect();
+        // A full disk, say, is no reason to end a job; the next look tries again.
+        let _ = file.lock().even_if_poisoned().set(&targets);
     }
 
     /// How far the job is; what went wrong goes to the console.
@@ -127,12 +147,35 @@ fn last_state(process: &Process, logs: &Path) -> Option<PathBuf> {
     Some(logs.join(format!("{name}.state")))
 }
 
+/// Forgets the last numbers of a process that is started again.
+pub(super) fn forget(process: &Process) {
+    if let Some(file) = find(process, LAST_STATE[0]) {
+        let _ = std::fs::remove_file(file);
+    }
+}
+
+fn find(process: &Process, name: &str) -> Option<String> {
+    let found = process.variables.iter().find(|(known, _)| *known == name);
+    found.map(|(_, value)| value.clone())
+}
+
+/// Where others reach the numbers of a process.
+fn target(process: &Process) -> Option<ScrapeTarget> {
+    let port = find(process, METRICS_PORT[0])?;
+    let host = match find(process, METRICS_HOST[0]).as_deref() {
+        // It answers at all addresses of this machine, and this is the one that the job knows.
+        Some("0.0.0.0" | "::") => find(process, OWN_IP[0]).unwrap_or(HERE.to_string()),
+        Some(host) => host.to_string(),
+        None => HERE.to_string(),
+    };
+    let host = if host.contains(':') { format!("[{host}]") } else { host };
+    let role = if process.kind == RoleKind::Server { "server" } else { "trainer" };
+    Some(ScrapeTarget { address: format!("{host}:{port}"), role, id: process.id })
+}
+
 /// A process as it is planned.
 pub(super) fn told(process: &Process) -> Told {
-    let find = |name: &str| {
-        let found = process.variables.iter().find(|(known, _)| *known == name);
-        found.map(|(_, value)| value.clone())
-    };
+    let find = |name: &str| find(process, name);
     // Wherever else it answers, it does so here.
     let host = find(METRICS_HOST[0]).filter(|host| host != "0.0.0.0" && host != "::");
     let host = host.unwrap_or(HERE.to_string());

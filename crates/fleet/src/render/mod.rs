@@ -5,10 +5,12 @@
 mod jobset;
 mod kubernetes;
 mod options;
+mod pods;
 mod slurm;
 mod yaml;
 
 pub use options::{Engine, RenderOptions};
+pub use pods::{ClaimMount, PodOptions, Toleration};
 
 use crate::error::Result;
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tell::LogFormat;
 
+use super::pods::{PodOptions, refuse};
 use crate::env::{self, LOG_FORMAT};
 use crate::error::{Result, Usage};
 use crate::safety::SafetyOptions;
@@ -13,7 +14,7 @@ use crate::script::ScriptCommand;
 /// What is to be printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
-    /// A StatefulSet for servers, an indexed Job for trainers and a headless Service.
+    /// A Job and a disk for each server, an indexed Job for trainers and a headless Service.
     Kubernetes,
     /// A JobSet.
     JobSet,
@@ -62,6 +63,8 @@ pub struct RenderOptions {
     pub safety: SafetyOptions,
     /// The form of lines in logs.
     pub log_format: Option<LogFormat>,
+    /// How pods are made.
+    pub pods: PodOptions,
     /// More variables of all processes.
     pub variables: Vec<(&'static str, String)>,
 }
@@ -90,6 +93,7 @@ impl RenderOptions {
             program: vec!["paddlewheel".to_string()],
             safety: SafetyOptions::default(),
             log_format: None,
+            pods: PodOptions::default(),
             variables: Vec::new(),
         }
     }
@@ -127,6 +131,7 @@ impl RenderOptions {
         self.safety.variables()?;
         self.safety.certificate()?;
         check_name(&self.name)?;
+        self.pods.check()?;
         check_size("--memory", &self.memory)?;
         check_size("--storage", &self.storage)?;
         check_word("--time", &self.time)?;
@@ -161,11 +166,4 @@ fn check_size(option: &'static str, text: &str) -> Result<()> {
 fn check_word(option: &'static str, text: &str) -> Result<()> {
     let is_word = text.chars().all(|c| c.is_ascii_alphanumeric() || "-_:,.".contains(c));
     refuse(option, text, is_word, "letters, digits, and - _ : , .")
-}
-
-fn refuse(option: &'static str, value: &str, is_good: bool, expected: &'static str) -> Result<()> {
-    match is_good {
-        true => Ok(()),
-        false => Err(Usage::BadValue { option, value: value.to_string(), expected }.into()),
-    }
 }

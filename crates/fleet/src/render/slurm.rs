@@ -2,6 +2,7 @@
 
 use super::options::RenderOptions;
 use crate::error::Result;
+use crate::signals::{ENDED_EARLY, UNFINISHED};
 
 pub(super) fn render(options: &RenderOptions) -> Result<String> {
     let RenderOptions { name, n_servers, n_trainers, cpus, time, .. } = options;
@@ -36,10 +37,21 @@ pub(super) fn render(options: &RenderOptions) -> Result<String> {
          export FLAGS_snapshot_secs={secs}\n\
          export PYTHONUNBUFFERED=1\n\
          mkdir -p \"$FLAGS_snapshot_dir\"\n{more}\n\
+         # A job that has finished begins anew; one that has not goes on.\n\
+         finished=\"$FLAGS_snapshot_dir/finished\"\n\
+         if [ -e \"$finished\" ]; then\n  \
+         echo \"the job in $FLAGS_snapshot_dir has finished, this is a new one\"\n  \
+         rm -rf \"$FLAGS_snapshot_dir\"/server.* \"$FLAGS_snapshot_dir\"/trainer.* \"$finished\"\n\
+         fi\n\n\
          # When a task dies, Slurm ends the step. The next one goes on from the last snapshot.\n\
          for start in $(seq 0 {restarts}); do\n\
-         srun --label --kill-on-bad-exit=1 {program} run {command} && exit 0\n\
-         echo \"start $start of {name} failed\"\n\
+         srun --label --kill-on-bad-exit=1 {program} run {command} && touch \"$finished\" && exit 0\n\
+         code=$?\n\
+         if [ $code = {ENDED_EARLY} ]; then\n  \
+         echo \"{name} was asked to end and has not finished; submitted again, it goes on\"\n  \
+         exit {UNFINISHED}\n\
+         fi\n\
+         echo \"start $start of {name} failed with exit code $code\"\n\
          done\n\
          exit 1\n",
         megabytes(&options.memory, *cpus),

@@ -32,15 +32,20 @@ fn a_job_of_kubernetes() {
     let asked = in_image("train_ctr.py --is_cloud=1", "registry/ctr:1");
     let asked = RenderOptions { n_trainers: 3, grace: Duration::from_secs(45), ..asked };
     let text = render(Engine::Kubernetes, &asked).unwrap();
-    assert_eq!(text.matches("apiVersion: ").count(), 3);
+    // The Service, the disk of the script, a disk and a Job for each server, the Job of the trainers.
+    assert_eq!(text.matches("apiVersion: ").count(), 7);
+    assert!(!text.contains("StatefulSet"), "its pods have no end");
     has(
         &text,
         &[
             "kind: Service",
             "clusterIP: None",
-            "kind: StatefulSet",
-            "replicas: 2",
-            "volumeClaimTemplates:",
+            "# Needs Kubernetes 1.29 or newer. What the script saves below /output is kept.",
+            "name: train-ctr-server-1",
+            "hostname: train-ctr-server-1",
+            "- {name: snapshots, persistentVolumeClaim: {claimName: train-ctr-snapshots-1}}",
+            "- {name: output, persistentVolumeClaim: {claimName: train-ctr-output}}",
+            "- {name: output, mountPath: \"/output\"}",
             "kind: Job",
             "completionMode: Indexed",
             "completions: 3",
@@ -86,7 +91,8 @@ fn a_script_of_slurm() {
             "#SBATCH --partition=gpu-1",
             "export PADDLE_PSERVERS_NUM=2",
             "export PADDLEWHEEL_SECRET_FILE=\"$SLURM_SUBMIT_DIR/train-secret\"",
-            "srun --label --kill-on-bad-exit=1 paddlewheel run train.py --name 'a'\\''b' && exit 0",
+            "srun --label --kill-on-bad-exit=1 paddlewheel run train.py --name 'a'\\''b' && touch \"$finished\" && exit 0",
+            "exit 75",
         ],
     );
 }
@@ -102,7 +108,8 @@ fn certificates_and_the_form_of_lines_go_to_every_process() {
     };
     let log_format = Some(LogFormat::Json);
     let variables = vec![("PADDLEWHEEL_LOG", "debug".to_string())];
-    let asked = RenderOptions { safety, log_format, variables, ..in_image("x.py", "i") };
+    let mut asked = RenderOptions { safety, log_format, variables, ..in_image("x.py", "i") };
+    asked.n_servers = 1;
     for engine in [Engine::Kubernetes, Engine::JobSet] {
         let text = render(engine, &asked).unwrap();
         for line in [
@@ -188,5 +195,56 @@ fn jobs_that_make_no_sense() {
         job("9.py"),
     ] {
         assert!(matches!(refused(Engine::Slurm, &bad), Usage::BadValue { .. }), "{bad:?}");
+    }
+}
+
+#[test]
+fn where_pods_run_and_as_who() {
+    let pods = PodOptions {
+        namespace: Some("team".to_string()),
+        node_selectors: vec![("disk/kind".to_string(), "ssd".to_string())],
+        tolerations: vec![
+            Toleration::from_text("batch"),
+            Toleration::from_text("pool=train:NoSchedule"),
+        ],
+        pull_secrets: vec!["registry".to_string()],
+        user: Some(1234),
+        data: Some(ClaimMount::from_text("clicks", "/data")),
+        output: Some(ClaimMount::from_text("models:/models", "/output")),
+    };
+    let asked = RenderOptions { n_servers: 1, pods: pods.clone(), ..in_image("x.py", "i") };
+    for (engine, n_objects) in [(Engine::Kubernetes, 4), (Engine::JobSet, 2)] {
+        let text = render(engine, &asked).unwrap();
+        assert_eq!(text.matches("\n  namespace: team\n").count(), n_objects, "{text}");
+        for line in [
+            "disk/kind: \"ssd\"",
+            "- {key: \"batch\", operator: Exists}",
+            "- {key: \"pool\", operator: Equal, value: \"train\", effect: NoSchedule}",
+            "- {name: registry}",
+            "- {name: data, mountPath: \"/data\", readOnly: true}",
+            "- {name: output, mountPath: \"/models\"}",
+            "- {name: output, persistentVolumeClaim: {claimName: models}}",
+            "securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}",
+            "securityContext: {runAsNonRoot: true, runAsUser: 1234, runAsGroup: 1234, fsGroup: 1234, \
+             seccompProfile: {type: RuntimeDefault}}",
+        ] {
+            let n = text.lines().filter(|found| found.trim() == line).count();
+            assert_eq!(n, 2, "servers and trainers: {line} in\n{text}");
+        }
+        assert!(text.contains("--namespace team") && text.contains("below /models is kept"));
+    }
+    for bad in [
+        PodOptions { user: Some(0), ..PodOptions::default() },
+        PodOptions { namespace: Some("A b".to_string()), ..PodOptions::default() },
+        PodOptions { data: Some(ClaimMount::from_text("c:rel", "/data")), ..PodOptions::default() },
+        PodOptions { tolerations: vec![Toleration::from_text("a:Never")], ..PodOptions::default() },
+        PodOptions {
+            node_selectors: vec![("a b".to_string(), "c".to_string())],
+            ..PodOptions::default()
+        },
+    ] {
+        let asked = RenderOptions { pods: bad, ..in_image("x.py", "i") };
+        let refused = render(Engine::Kubernetes, &asked);
+        assert!(matches!(refused, Err(Error::Usage(Usage::BadValue { .. }))), "{asked:?}");
     }
 }

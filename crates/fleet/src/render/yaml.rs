@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::options::RenderOptions;
+use super::pods::{ClaimMount, Toleration, USER};
 use super::slurm::quoted as shell_word;
 use crate::error::Result;
 use crate::safety::full;
@@ -76,18 +77,30 @@ pub(super) fn variables(options: &RenderOptions, role: &str, servers: &str) -> R
 
 /// Where a container sees disks and certificates; `own` are its other places.
 pub(super) fn mounts(options: &RenderOptions, own: &[&str]) -> Result<String> {
-    let tls = format!("- {{name: tls, mountPath: {TLS_FOLDER}, readOnly: true}}\n");
-    let has_tls = !options.safety.certificate()?.is_empty();
-    let all = own.concat() + if has_tls { &tls } else { "" };
-    Ok(if all.is_empty() { all } else { format!("volumeMounts:\n{all}") })
+    let mut all = own.concat();
+    if !options.safety.certificate()?.is_empty() {
+        all += &format!("- {{name: tls, mountPath: {TLS_FOLDER}, readOnly: true}}\n");
+    }
+    if let Some(data) = &options.pods.data {
+        all += &format!("- {{name: data, mountPath: {}, readOnly: true}}\n", quoted(&data.path));
+    }
+    all += &format!("- {{name: output, mountPath: {}}}\n", quoted(&output(options).path));
+    Ok(format!("volumeMounts:\n{all}"))
 }
 
 /// What a pod brings for these places; `own` are its other disks.
 pub(super) fn volumes(options: &RenderOptions, own: &str) -> Result<String> {
-    let tls = format!("- {{name: tls, secret: {{secretName: {}-tls}}}}\n", options.name);
-    let has_tls = !options.safety.certificate()?.is_empty();
-    let all = own.to_string() + if has_tls { &tls } else { "" };
-    Ok(if all.is_empty() { all } else { format!("volumes:\n{all}") })
+    let disk = |name: &str, claim: &str, more: &str| {
+        format!("- {{name: {name}, persistentVolumeClaim: {{claimName: {claim}{more}}}}}\n")
+    };
+    let mut all = own.to_string();
+    if !options.safety.certificate()?.is_empty() {
+        all += &format!("- {{name: tls, secret: {{secretName: {}-tls}}}}\n", options.name);
+    }
+    if let Some(data) = &options.pods.data {
+        all += &disk("data", &data.claim, ", readOnly: true");
+    }
+    Ok(format!("volumes:\n{all}{}", disk("output", &output(options).claim, "")))
 }
 
 /// The container of a process, without its mark in a list.
@@ -97,15 +110,19 @@ pub(super) fn container(options: &RenderOptions, name: &str, env: &str, more: &s
     let (cpus, memory) = (options.cpus, &options.memory);
     format!(
         "- name: {name}\n  image: {image}\n  command: {command}\n  env:\n{}  resources:\n    \
-         requests: {{cpu: \"{cpus}\", memory: {memory}}}\n    limits: {{memory: {memory}}}\n{}",
+         requests: {{cpu: \"{cpus}\", memory: {memory}}}\n    limits: {{memory: {memory}}}\n{}{}",
         indented(env, 2),
+        indented(CONTAINER_SECURITY, 2),
         indented(more, 2),
     )
 }
 
-/// What to do before: nobody takes part in the job who does not know its secret, or has no certificate.
-pub(super) fn first_lines(options: &RenderOptions) -> Result<String> {
+/// What the cluster needs, and what to do before: nobody takes part in the job who does not know its secret, or
+/// has no certificate. How it is run again.
+pub(super) fn first_lines(options: &RenderOptions, needs: &str) -> Result<String> {
     let (name, safety) = (&options.name, &options.safety);
+    let in_namespace = options.pods.namespace.as_ref();
+    let of_namespace = in_namespace.map_or(String::new(), |name| format!(" --namespace {name}"));
     let of_file = |key: &str, path| -> Result<String> {
         // A comment is one line.
         Ok(format!(
@@ -125,8 +142,17 @@ pub(super) fn first_lines(options: &RenderOptions) -> Result<String> {
         let words: Result<Vec<_>> = files.iter().map(|file| of_file(file.key, file.path)).collect();
         secrets.push(format!("{name}-tls {}", words?.join(" ")));
     }
-    let line = |secret: &String| format!("# First: kubectl create secret generic {secret}\n");
-    Ok(secrets.iter().map(line).collect())
+    let line = |secret: &String| {
+        format!("# First: kubectl create secret generic {secret}{of_namespace}\n")
+    };
+    let secrets: String = secrets.iter().map(line).collect();
+    let output = output(options).path;
+    Ok(format!(
+        "# Needs {needs}. What the script saves below {output} is kept.\n{secrets}\
+         # Again: kubectl delete {} --selector app={name}{of_namespace}, then apply. An unfinished job goes on, a\n\
+         # finished one begins anew.\n",
+        if needs.contains("JobSet") { "jobset" } else { "job" },
+    ))
 }
 
 /// What is asked of a server: that it listens. It may fill large tables first.
@@ -146,15 +172,98 @@ pub(super) fn server_variables(options: &RenderOptions, servers: &str) -> Result
         + &variable("PADDLE_PORT", &options.port().to_string())
         + &variable("FLAGS_snapshot_dir", "/snapshots")
         + &variable("FLAGS_snapshot_secs", &options.snapshot_secs().to_string())
-        + "- {name: POD_NAME, valueFrom: {fieldRef: {fieldPath: metadata.name}}}\n")
+        + &save_root(options)
+        // The Job that this pod is of: another one is another run, and a finished job is not gone on with.
+        + "- {name: FLAGS_snapshot_run, valueFrom: {fieldRef: {fieldPath: \
+           \"metadata.labels['batch.kubernetes.io/controller-uid']\"}}}\n")
 }
 
-/// What a claim for a disk says.
-pub(super) fn claim(options: &RenderOptions, access: &str) -> String {
+/// Servers save to the disk of the job as well.
+fn save_root(options: &RenderOptions) -> String {
+    match &options.safety.save_root {
+        Some(_) => String::new(),
+        None => variable("FLAGS_save_root", &format!("{}:/snapshots:/tmp:.", output(options).path)),
+    }
+}
+
+/// The disk that the script saves to, if it is made for the job.
+pub(super) fn output_claim(options: &RenderOptions) -> Option<String> {
+    let name = output(options).claim;
+    let made = || claim(options, ClaimRequest { name: &name, access: "ReadWriteMany" });
+    options.pods.output.is_none().then(made)
+}
+
+/// A disk to be made.
+pub(super) struct ClaimRequest<'a> {
+    pub(super) name: &'a str,
+    /// Who may use it: pods of one machine, or of several.
+    pub(super) access: &'a str,
+}
+
+/// A claim for a disk.
+pub(super) fn claim(options: &RenderOptions, wanted: ClaimRequest<'_>) -> String {
+    let ClaimRequest { name, access } = wanted;
     let class = options
         .storage_class
         .as_deref()
         .map_or(String::new(), |class| format!("storageClassName: {}\n", quoted(class)));
     let storage = &options.storage;
-    format!("accessModes: [{access}]\n{class}resources: {{requests: {{storage: {storage}}}}}\n")
+    let spec = format!(
+        "accessModes: [{access}]\n{class}resources: {{requests: {{storage: {storage}}}}}\n"
+    );
+    format!(
+        "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata:\n  name: {name}\n{}  labels: {{app: {}}}\nspec:\n{}",
+        namespace(options, 2),
+        options.name,
+        indented(&spec, 2)
+    )
+}
+
+/// What a container may do: nothing that a process of a user may not.
+const CONTAINER_SECURITY: &str =
+    "securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}\n";
+
+/// What a pod says before its containers: where it runs, and as who. It passes the standard "restricted" of
+/// Kubernetes, together with [`CONTAINER_SECURITY`].
+pub(super) fn before_containers(options: &RenderOptions) -> String {
+    let pods = &options.pods;
+    let user = pods.user.unwrap_or(USER);
+    let mut text = format!(
+        "securityContext: {{runAsNonRoot: true, runAsUser: {user}, runAsGroup: {user}, fsGroup: {user}, \
+         seccompProfile: {{type: RuntimeDefault}}}}\n"
+    );
+    let mut add = |name: &str, lines: Vec<String>| {
+        if !lines.is_empty() {
+            text += &format!("{name}:\n{}", lines.concat());
+        }
+    };
+    let selectors = pods.node_selectors.iter();
+    let selectors = selectors.map(|(key, value)| format!("  {key}: {}\n", quoted(value)));
+    add("nodeSelector", selectors.collect());
+    add("tolerations", pods.tolerations.iter().map(toleration).collect());
+    let secrets = pods.pull_secrets.iter().map(|name| format!("- {{name: {name}}}\n"));
+    add("imagePullSecrets", secrets.collect());
+    text
+}
+
+fn toleration(toleration: &Toleration) -> String {
+    let Toleration { key, value, effect } = toleration;
+    let how = match value {
+        Some(value) => format!("operator: Equal, value: {}", quoted(value)),
+        None => "operator: Exists".to_string(),
+    };
+    let effect = effect.as_ref().map_or(String::new(), |effect| format!(", effect: {effect}"));
+    format!("- {{key: {}, {how}{effect}}}\n", quoted(key))
+}
+
+/// A line of the metadata of an object, this deep.
+pub(super) fn namespace(options: &RenderOptions, depth: usize) -> String {
+    let line = options.pods.namespace.as_ref().map(|name| format!("namespace: {name}"));
+    line.map_or(String::new(), |line| indented(&line, depth))
+}
+
+/// Where pods see the disk that the script saves to.
+fn output(options: &RenderOptions) -> ClaimMount {
+    let (claim, path) = (format!("{}-output", options.name), "/output".to_string());
+    options.pods.output.clone().unwrap_or(ClaimMount { claim, path })
 }

@@ -20,6 +20,8 @@ pub struct Pong {
     pub round: u64,
     /// Trainers that this round waits for, if other trainers wait for it: the first of them.
     pub missing: Vec<u32>,
+    /// Those of them that have not joined the job.
+    pub absent: Vec<u32>,
     /// News about cuts.
     pub notice: Notice,
 }
@@ -27,18 +29,23 @@ pub struct Pong {
 impl Body for Pong {
     fn encode<'a>(&'a self, out: &mut Writer<'a>) {
         out.u64(self.round);
-        out.count(self.missing.len());
-        for &trainer in &self.missing {
-            out.u32(trainer);
+        for list in [&self.missing, &self.absent] {
+            out.count(list.len());
+            list.iter().for_each(|&trainer| out.u32(trainer));
         }
         self.notice.encode(out);
     }
 
     fn decode(input: &mut Reader<'_>) -> Result<Self> {
-        let (round, n) = (input.u64()?, input.count()?);
-        let missing: Result<Vec<_>> = (0..n).map(|_| input.u32()).collect();
-        Ok(Self { round, missing: missing?, notice: Notice::decode(input)? })
+        let round = input.u64()?;
+        let (missing, absent) = (trainers(input)?, trainers(input)?);
+        Ok(Self { round, missing, absent, notice: Notice::decode(input)? })
     }
+}
+
+fn trainers(input: &mut Reader<'_>) -> Result<Vec<u32>> {
+    let n = input.count()?;
+    (0..n).map(|_| input.u32()).collect()
 }
 
 #[cfg(test)]
@@ -49,6 +56,7 @@ mod tests {
     #[test]
     fn survives_the_wire() {
         survives(Ping);
-        answer_survives(Pong { round: 5, missing: vec![1, 3], notice: Notice::default() });
+        let (missing, absent) = (vec![1, 3], vec![3]);
+        answer_survives(Pong { round: 5, missing, absent, notice: Notice::default() });
     }
 }

@@ -393,6 +393,12 @@ impl Members {
         })
     }
 
+    /// Whether no process of this rank has joined.
+    pub(super) fn is_absent(&self, trainer: TrainerId) -> bool {
+        let entry = self.entry(trainer);
+        entry.state == Membership::Awaited && entry.incarnation == 0
+    }
+
     pub(super) fn has_completed(&self, trainer: TrainerId) -> bool {
         self.entry(trainer).state == Membership::Completed
     }

@@ -13,8 +13,10 @@ impl Server {
         match request {
             Request::Ping(_) => {
                 let missing = self.missing();
+                let is_absent = |&trainer: &u32| self.members.is_absent(TrainerId(trainer));
+                let absent = missing.iter().copied().filter(is_absent).collect();
                 let (round, notice) = (self.rounds.applied(), self.notice());
-                self.reply(conn, id, Pong { round, missing, notice });
+                self.reply(conn, id, Pong { round, missing, absent, notice });
             }
             Request::AskStats(_) => self.run(Purpose::Answer(asker), Task::Size),
             Request::Pull(mut pull) => match self.vars.resolve_pull(asker.trainer, &mut pull) {

@@ -170,12 +170,15 @@ impl PyFleet {
         Ok(())
     }
 
-    /// Serves; whether to the end. Otherwise a signal came and the process should end.
-    fn run_server(&self, py: Python<'_>, scope: &PyScope) -> PyResult<bool> {
+    /// Serves to the end. Otherwise a signal came, and the process should end with this exit code.
+    fn run_server(&self, py: Python<'_>, scope: &PyScope) -> PyResult<Option<i32>> {
         let served = self.wait(py, |fleet| fleet.run_server(&scope.0))?;
         // The signal has been heeded.
         let _ = py.check_signals();
-        Ok(served == Served::Completed)
+        Ok(match served {
+            Served::Completed => None,
+            Served::Signalled { code } => Some(code),
+        })
     }
 
     /// Gets a trainer ready to send.

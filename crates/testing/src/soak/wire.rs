@@ -176,7 +176,7 @@ pub(super) fn replies() -> Target {
         Welcome { accepted: 0, round: 3 }.into(),
         Ack.into(),
         Values(vec![Arc::new(tensor), Arc::new(rows(&[1], 9))]).into(),
-        Pong { round: 4, missing: vec![0, 1], notice: Notice::default() }.into(),
+        Pong { round: 4, missing: vec![0, 1], absent: vec![1], notice: Notice::default() }.into(),
     ];
     let second: Vec<Reply> = vec![
         Welcome { accepted: 2, round: 1 }.into(),

@@ -58,6 +58,7 @@ impl PassRun<'_> {
         if !self.pass.options.infers {
             TRAINER.pass_number.set(self.epoch() + 1);
         }
+        TRAINER.threads_max.raise(n_threads as u64);
         let lent = (n_threads > 1).then(|| LentVars(Arc::new(self.lend())));
         let cutting = Cutting::new(self.cuts, self.shared, self.inside.clone(), n_threads);
         let together = match &lent {

@@ -18,6 +18,9 @@ pub struct SnapshotSettings {
     pub stands_by: bool,
     /// How long the job waits for a process that died.
     pub patience: Duration,
+    /// Which run of the job this is, if somebody counts them: that of an engine, say. A job that finished in
+    /// another run is begun anew; without it, whoever starts servers clears the folder.
+    pub run: Option<String>,
     /// How long a server that was asked to end waits for one more cut.
     pub grace: Duration,
 }
@@ -31,6 +34,7 @@ impl SnapshotSettings {
             resume: None,
             stands_by: false,
             patience: Duration::from_secs(300),
+            run: None,
             grace: Duration::from_secs(20),
         }
     }

@@ -6,6 +6,7 @@
 mod blocks;
 mod changes;
 mod cuts;
+mod finished;
 mod identity;
 mod keeping;
 mod port_file;
@@ -128,6 +129,7 @@ pub fn serve(
             let standby = Standby { serving, keeping, own, servers: &servers };
             standby.wait(&mut store, &mut stops).inspect_err(|_| store.give_up(keeping))?;
         }
+        begin_anew(keeping, server_id(op)?, &serving.log)?;
         store.keep(keeping, serving.log.clone())?;
     }
     let config = config(program, op, serving)?;
@@ -168,12 +170,29 @@ pub fn serve(
     (serving.log)(&lines::server_ends());
     match end {
         Some(End::Failed(refusal)) => Err(Error::JobFailed(refusal)),
-        Some(End::Completed) => Ok(()),
+        Some(End::Completed) => {
+            let id = server_id(op)?;
+            serving.keeping.iter().try_for_each(|keeping| finished::mark(keeping, id))
+        }
         None if stop.is_set() => {
             Err(Error::Interrupted { block: 0, index: 0, op: "listen_and_serv".to_string() })
         }
         None => Ok(()),
     }
+}
+
+/// Forgets a job that finished in another run, and says so.
+fn begin_anew(keeping: &SnapshotSettings, server: u32, log: &Log) -> Result<()> {
+    if finished::clear(keeping, server)? {
+        let folder = keeping.folder.display();
+        log(&Line::info("server", format!("the job in {folder} has finished, this is a new one")));
+    }
+    Ok(())
+}
+
+/// The number of a server.
+fn server_id(op: &OpDesc) -> Result<u32> {
+    Ok(u32::try_from(op.attrs.int("pserver_id", 0)?).unwrap_or(0))
 }
 
 fn config(program: &Program, op: &OpDesc, serving: &Serving) -> Result<ServerConfig> {
@@ -194,7 +213,7 @@ fn config(program: &Program, op: &OpDesc, serving: &Serving) -> Result<ServerCon
         go_on: serving.go_on,
         check_finite: serving.check_finite,
         recovers: keeping.is_some(),
-        is_lead: op.attrs.int("pserver_id", 0)? == 0,
+        is_lead: server_id(op)? == 0,
         cut_every_ms: keeping.map_or(usual.cut_every_ms, |keeping| millis(keeping.every)),
         ready_ms: if apply == Apply::AtOnce { READY_AT_ONCE_MS } else { usual.ready_ms },
         recover_ms: keeping.map_or(usual.recover_ms, |keeping| millis(keeping.patience)),

@@ -222,7 +222,7 @@ fn look(shared: &Mutex<Watched>) {
     });
     let mut answers: BTreeMap<String, Result<State, String>> = answers.collect();
     // Who has ended has written its last numbers.
-    for ended in told.iter().filter(|told| told.condition == Condition::Ended) {
+    for ended in told.iter().filter(|told| told.condition != Condition::Running) {
         let bytes = ended.last_state.as_ref().and_then(|file| std::fs::read(file).ok());
         if let Some(state) = bytes.and_then(|bytes| State::read(&bytes)) {
             answers.insert(ended.address.clone(), Ok(state));

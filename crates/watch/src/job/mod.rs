@@ -20,6 +20,7 @@ mod processors;
 mod shares;
 mod speed;
 mod state;
+mod targets;
 
 pub use collector::{Collector, CollectorSettings, Summary};
 pub use judge::{Cause, Concern, Judgement, Presence, judge};
@@ -27,3 +28,4 @@ pub use members::{Board, Condition, Told};
 pub use processors::ProcessorUse;
 pub use shares::{ProcessShares, TimePart};
 pub use state::SeenObstacle;
+pub use targets::{ScrapeTarget, TargetFile};

@@ -359,12 +359,9 @@ pub(super) fn summary(watched: &Watched) -> Vec<String> {
 
 fn trainer_summary(member: &WatchedMember) -> String {
     let total = |name: &str| member.states.total(name);
-    let waited: f64 = member
-        .states
-        .state()
-        .and_then(|state| state.labelled.get("trainer_waiting_seconds"))
-        .map_or(0.0, |all| all.values().sum());
-    let threads = member.states.number("trainer_threads").max(1.0);
+    let waited = member.states.total_labelled("trainer_waiting_seconds");
+    // Not those of the last moment: some processes are between two passes then, others are not.
+    let threads = member.states.number("trainer_threads_max").max(1.0);
     let of = |seconds: f64| time(seconds / threads);
     format!(
         "{:<10} {} batches, {} samples; reading {}, computing {}, waiting for servers {}",

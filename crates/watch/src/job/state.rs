@@ -112,6 +112,9 @@ impl States {
             for (name, value) in &last.numbers {
                 *self.before.entry(name.clone()).or_default() += value;
             }
+            for (name, all) in &last.labelled {
+                *self.before.entry(name.clone()).or_default() += all.values().sum::<f64>();
+            }
             self.last.clear();
         }
         if self.last.len() == STATES_MAX {
@@ -146,6 +149,13 @@ impl States {
             *all.entry(name.clone()).or_default() += value;
         }
         all
+    }
+
+    /// A counter with labels, over all labels and all incarnations.
+    pub(super) fn total_labelled(&self, name: &str) -> f64 {
+        let all = self.state().and_then(|state| state.labelled.get(name));
+        let now: f64 = all.map_or(0.0, |all| all.values().sum());
+        now + self.before.get(name).copied().unwrap_or(0.0)
     }
 
     /// Seconds between the first and the last state that is kept; none if there are no two.
@@ -204,6 +214,7 @@ mod tests {
         assert_eq!(states.growths("trainer_waiting_seconds")["a:1"], 1.0);
         states.add(at(3), state(2, 7.0, 0.0));
         assert_eq!(states.total("trainer_samples"), 107.0);
+        assert_eq!(states.total_labelled("trainer_waiting_seconds"), 1.0);
         assert_eq!(states.rate("trainer_samples"), 0.0, "another process");
         (4..40).for_each(|n| states.add(at(n), state(2, n as f64, 0.0)));
         assert_eq!((states.last.len(), states.seconds()), (6, Some(5.0)));

@@ -1,6 +1,7 @@
 """The older way to train: events instead of a loop."""
 
 import atexit
+import logging
 import os
 
 import numpy
@@ -220,13 +221,24 @@ class Trainer:
             ]
         return [float(numpy.mean(column)) for column in zip(*values)]
 
+    def _serves(self, what):
+        """Whether this process is a server: trainers save what servers hold."""
+        if self.role is None or not self.role.is_server():
+            return False
+        logging.warning("Trainer.%s does nothing in the process of a server: trainers save what servers hold", what)
+        return True
+
     def save_params(self, param_path):
-        """Saves what a training can go on from."""
+        """Saves what a training can go on from. A server leaves that to the trainers."""
+        if self._serves("save_params"):
+            return
         with scope_guard(self.scope):
             io.save_persistables(self.exe, param_path, self.train_program)
 
     def save_inference_model(self, param_path, feeded_var_names, target_var_indexes):
-        """Saves a model that predicts some of the outputs of `train_func`."""
+        """Saves a model that predicts some of the outputs of `train_func`. A server leaves that to the trainers."""
+        if self._serves("save_inference_model"):
+            return
         targets = [self.train_func_outputs[index] for index in target_var_indexes]
         with scope_guard(self.scope):
             io.save_inference_model(

@@ -19,6 +19,7 @@ pub(super) struct EngineJob {
     /// Machines that were named.
     pub(super) hosts: Vec<String>,
     pub(super) mpirun: PathBuf,
+    pub(super) mpi_args: Vec<String>,
     pub(super) signals: Signals,
     logs: Logs,
     /// Not there if the engine gives each process a disk.
@@ -29,7 +30,8 @@ pub(super) struct EngineJob {
 impl EngineJob {
     /// Takes the folders of a job.
     pub(super) fn take(asked: EngineOptions, host: &Host) -> Result<Self> {
-        let EngineOptions { target, job: mut options, log_dir, own_logs, .. } = asked;
+        let EngineOptions { target, log_dir, own_logs, .. } = asked.clone();
+        let mut options = asked.job;
         options.safety = options.safety.or_environment(&env::process)?;
         options.check(match target {
             Target::Kubernetes => Engine::Kubernetes,
@@ -61,8 +63,9 @@ impl EngineJob {
             snapshots = Some(taken);
         }
         logs.lead_to(std::iter::empty());
-        let (hosts, mpirun, signals) = (asked.hosts, asked.mpirun, Signals::watch()?);
-        Ok(Self { options, hosts, mpirun, signals, logs, snapshots, is_new })
+        let EngineOptions { hosts, mpirun, mpi_args, .. } = asked;
+        let signals = Signals::watch()?;
+        Ok(Self { options, hosts, mpirun, mpi_args, signals, logs, snapshots, is_new })
     }
 
     /// What is said before anything is submitted.

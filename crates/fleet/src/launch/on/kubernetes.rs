@@ -11,7 +11,7 @@ use crate::launch::console::Console;
 use crate::launch::group::ProcessGroup;
 use crate::render::{self, RenderOptions};
 use crate::safety::full;
-use crate::signals::name_of;
+use crate::signals::{UNFINISHED, name_of};
 use crate::tool;
 
 /// How often the cluster is asked.
@@ -30,16 +30,16 @@ pub(super) fn run(job: &EngineJob, console: &mut Console) -> Result<i32> {
     let file = job.write(".yaml", &render::kubernetes_objects(&job.options)?)?;
     let file = file.to_string_lossy().into_owned();
     make_secrets(&job.options, console)?;
-    let said = tool::output(Command::new("kubectl").args(["apply", "-f", &file]))?;
+    let said = tool::output(kubectl(&job.options).args(["apply", "-f", &file]))?;
     said.lines().for_each(|line| console.say(line));
     let end = follow(job, console);
-    // Servers have no end of their own. Their disks stay, with the snapshots.
-    let removed = tool::output(Command::new("kubectl").args([
+    // Disks stay, with the snapshots and what the script has saved.
+    let removed = tool::output(kubectl(&job.options).args([
         "delete",
+        "job,service",
         "--ignore-not-found",
         "--wait=false",
-        "-f",
-        &file,
+        &format!("--selector=app={name}"),
     ]));
     let end = end?;
     console.say(&format!("job {name} of Kubernetes: {}", end.words));
@@ -47,48 +47,61 @@ pub(super) fn run(job: &EngineJob, console: &mut Console) -> Result<i32> {
     Ok(end.code)
 }
 
+/// The command, for the namespace of the job.
+fn kubectl(options: &RenderOptions) -> Command {
+    let mut command = Command::new("kubectl");
+    if let Some(namespace) = &options.pods.namespace {
+        command.arg(format!("--namespace={namespace}"));
+    }
+    command
+}
+
 /// What pods prove to each other: the secret of the job, and certificates if there are some.
 fn make_secrets(options: &RenderOptions, console: &mut Console) -> Result<()> {
     let (name, safety) = (&options.name, &options.safety);
     match &safety.secret_file {
-        Some(path) => apply_secret(&format!("{name}-secret"), &[("secret", path)], console)?,
+        Some(path) => {
+            let name = format!("{name}-secret");
+            apply_secret(options, &name, &[("secret", path)], console)?;
+        }
         None if safety.insecure => {}
-        None => make_secret(name, console)?,
+        None => make_secret(options, console)?,
     }
     let files = safety.certificate()?;
     let files: Vec<_> = files.iter().map(|file| (file.key, file.path)).collect();
     match files.is_empty() {
         true => Ok(()),
-        false => apply_secret(&format!("{name}-tls"), &files, console),
+        false => apply_secret(options, &format!("{name}-tls"), &files, console),
     }
 }
 
 /// Files as a Secret of the cluster. One of this name that is there gets their contents: they may be newer.
 fn apply_secret(
+    options: &RenderOptions,
     name: &str,
     files: &[(&str, impl AsRef<Path>)],
     console: &mut Console,
 ) -> Result<()> {
-    let mut make = Command::new("kubectl");
+    let mut make = kubectl(options);
     make.args(["create", "secret", "generic", name, "--dry-run=client", "--output=yaml"]);
     for (key, path) in files {
         make.arg(format!("--from-file={key}={}", full(path.as_ref())?));
     }
     let made = tool::output(&mut make)?;
-    let said = tool::output_of(Command::new("kubectl").args(["apply", "-f", "-"]), &made)?;
+    let said = tool::output_of(kubectl(options).args(["apply", "-f", "-"]), &made)?;
     said.lines().for_each(|line| console.say(line));
     Ok(())
 }
 
 /// A secret that is made for the job. One that is there is kept.
-fn make_secret(name: &str, console: &mut Console) -> Result<()> {
-    let name = format!("{name}-secret");
-    let mut find = Command::new("kubectl");
+fn make_secret(options: &RenderOptions, console: &mut Console) -> Result<()> {
+    let name = format!("{}-secret", options.name);
+    let mut find = kubectl(options);
     find.args(["get", "secret", &name, "--ignore-not-found", "--output=name"]);
     if !tool::output(&mut find)?.trim().is_empty() {
         return Ok(());
     }
-    let mut make = Command::new("kubectl");
+    let mut make = kubectl(options);
     make.args(["create", "secret", "generic", &name, "--from-file=secret=/dev/stdin"]);
     let said = tool::output_of(&mut make, &ps::Secret::random_text()?)?;
     said.lines().for_each(|line| console.say(line));
@@ -142,15 +155,15 @@ impl JobState {
     }
 }
 
-fn ask(name: &str) -> Result<JobState> {
-    let job = format!("job/{name}-trainer");
-    let said = tool::output(Command::new("kubectl").args(["get", &job, "-o", QUESTION]))?;
+fn ask(options: &RenderOptions) -> Result<JobState> {
+    let job = format!("job/{}-trainer", options.name);
+    let said = tool::output(kubectl(options).args(["get", &job, "-o", QUESTION]))?;
     Ok(JobState::from_text(&said))
 }
 
 /// The logs of all pods, as they come. `kubectl` ends when a pod does: then it is started again.
 struct PodLogs<'a> {
-    name: &'a str,
+    options: &'a RenderOptions,
     n: usize,
     group: ProcessGroup,
     child: Option<Child>,
@@ -163,9 +176,9 @@ impl PodLogs<'_> {
             return Ok(());
         }
         let again = self.child.is_some();
-        let mut command = Command::new("kubectl");
+        let mut command = kubectl(self.options);
         command.args(["logs", "--follow", "--prefix", "--ignore-errors"]);
-        command.arg(format!("--selector=app={}", self.name));
+        command.arg(format!("--selector=app={}", self.options.name));
         command.arg(format!("--max-log-requests={}", self.n));
         // What was printed before is not printed again.
         if again {
@@ -184,18 +197,18 @@ fn follow(job: &EngineJob, console: &mut Console) -> Result<JobEnd> {
     let n = options.n_servers + options.n_trainers;
     let (name, program) = ("the keeper".to_string(), "/bin/sh".into());
     let group = ProcessGroup::new().map_err(|source| Error::Start { name, program, source })?;
-    let mut logs = PodLogs { name: &options.name, n, group, child: None };
+    let mut logs = PodLogs { options, n, group, child: None };
     let (mut said, mut answered) = (String::new(), Instant::now());
     let mut asked: Option<Instant> = None;
     loop {
         if let Some(signal) = job.signals.take() {
             let words = format!("got {}, the job is removed; its disks stay", name_of(signal));
-            return Ok(JobEnd { words, code: 128 + signal });
+            return Ok(JobEnd { words, code: UNFINISHED });
         }
         if asked.is_none_or(|at| at.elapsed() >= ASK_EVERY) {
             asked = Some(Instant::now());
             logs.keep()?;
-            match ask(&options.name) {
+            match ask(options) {
                 Ok(JobState::Over(end)) => return Ok(end),
                 Ok(JobState::Runs(words)) => {
                     answered = Instant::now();

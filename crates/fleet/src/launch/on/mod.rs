@@ -18,7 +18,9 @@ use super::begin_log;
 use super::console::Console;
 use super::plan::Host;
 use crate::error::Result;
+use crate::lines;
 use crate::render::RenderOptions;
+use crate::signals::UNFINISHED;
 use job::EngineJob;
 
 pub use ray::launch as launch_on_ray;
@@ -51,6 +53,8 @@ pub struct EngineOptions {
     pub hosts: Vec<String>,
     /// Which `mpirun`.
     pub mpirun: PathBuf,
+    /// Options that it is given.
+    pub mpi_args: Vec<String>,
 }
 
 /// Submits a job to an engine and follows it to its end; returns the exit code.
@@ -65,6 +69,11 @@ pub fn launch_on(options: EngineOptions, host: &Host, console: &mut Console) -> 
         Target::Kubernetes => kubernetes::run(&job, console)?,
     };
     job.finish(code)?;
+    match code {
+        0 => console.say(lines::JOB_FINISHED),
+        UNFINISHED => console.say(&lines::goes_on_later(code)),
+        _ => {}
+    }
     Ok(code)
 }
 

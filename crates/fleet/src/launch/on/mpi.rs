@@ -1,8 +1,9 @@
 //! Ranks of `mpirun`, which ends all of them when one dies. Then it is started again, and they go on
 //! from the last snapshot.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,8 +16,16 @@ use crate::launch::console::Console;
 use crate::launch::group::ProcessGroup;
 use crate::launch::ports::{Ports, START};
 use crate::safety::SafetyOptions;
-use crate::signals::name_of;
+use crate::signals::{UNFINISHED, name_of};
 use crate::tool;
+
+/// The ranks of a job make this file in the folder of snapshots, which all machines share.
+const STARTED: &str = "ranks.started";
+/// What runs a rank: it says that it was started, and becomes the process. A program that is not there is
+/// not started.
+const RANK: &str = r#"command -v "$1" > /dev/null && touch "$0"; exec "$@""#;
+/// How many lines of `mpirun` are shown if it refuses a job.
+const REFUSAL_LINES: usize = 30;
 
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
@@ -80,13 +89,16 @@ pub(super) fn run(job: &EngineJob, console: &mut Console) -> Result<i32> {
     loop {
         let mut command = command(job, family, &variables)?;
         let end = follow(job, &mut command, &mut log, console)?;
-        let (code, is_asked) = match end {
-            RunEnd::Signal(signal) => (128 + signal, true),
-            RunEnd::Status(status) => (code_of(status), false),
+        let code = match end {
+            RunEnd::Asked(status) if status.success() => return Ok(0),
+            RunEnd::Asked(_) => return Ok(UNFINISHED),
+            RunEnd::Killed(signal) => return Ok(128 + signal),
+            RunEnd::Refused { said } => {
+                return Err(Error::Refused { program: job.mpirun.clone(), said });
+            }
+            RunEnd::Status(status) if status.success() => return Ok(0),
+            RunEnd::Status(status) => code_of(status),
         };
-        if code == 0 || is_asked {
-            return Ok(code);
-        }
         console.say(&format!(
             "mpirun failed with exit code {code}; it may be started {left} times more"
         ));
@@ -157,6 +169,8 @@ fn command(
     let mut command = Command::new(&job.mpirun);
     let names: Vec<&str> = variables.iter().map(|(name, _)| *name).collect();
     command.args(family.words(options.n_servers + options.n_trainers, &job.hosts, &names));
+    command.args(&job.mpi_args);
+    command.args(["sh", "-c", RANK]).arg(started(job));
     command.args(&options.program).arg("run").arg(&options.script.path);
     command.args(&options.script.arguments);
     command.envs(variables.iter().map(|(name, value)| (name, value)));
@@ -164,9 +178,47 @@ fn command(
     Ok(command)
 }
 
+/// The file that the first rank makes.
+fn started(job: &EngineJob) -> PathBuf {
+    job.snapshot_dir().map_or_else(|| job.file(".started"), |folder| folder.join(STARTED))
+}
+
 enum RunEnd {
     Status(ExitStatus),
-    Signal(i32),
+    /// `mpirun` has started no rank, and said why.
+    Refused {
+        said: String,
+    },
+    /// It was asked to end, and did.
+    Asked(ExitStatus),
+    /// It was asked to end by this signal, and did not in time.
+    Killed(i32),
+}
+
+/// What `mpirun` says. Before a rank has started, that is kept back: it may be why none starts.
+struct Said<'a> {
+    console: &'a mut Console,
+    started: PathBuf,
+    /// Ranks are on several machines.
+    is_wide: bool,
+    held: Vec<String>,
+    is_started: bool,
+}
+
+impl Said<'_> {
+    fn pass(&mut self, lines: Vec<String>) {
+        // Machines that do not share the folder after all: what a rank says has its number in front.
+        let is_said = self.is_wide && lines.iter().any(|line| is_of_rank(line));
+        self.held.extend(lines);
+        self.is_started = self.is_started || is_said || self.started.exists();
+        if self.is_started {
+            self.flush();
+        }
+    }
+
+    fn flush(&mut self) {
+        self.held.drain(..).for_each(|line| self.console.pass(&line));
+    }
 }
 
 /// Prints what ranks say until `mpirun` is through. A signal ends it; a second one at once.
@@ -178,16 +230,22 @@ fn follow(
 ) -> Result<RunEnd> {
     let name = || "mpirun".to_string();
     let failed = |source| Error::Start { name: name(), program: job.mpirun.clone(), source };
+    let started = started(job);
+    // Of the last run.
+    let _ = fs::remove_file(&started);
+    let (is_wide, held, is_started) = (!job.hosts.is_empty(), Vec::new(), false);
+    let mut said = Said { console, started, is_wide, held, is_started };
     let group = ProcessGroup::new().map_err(failed)?;
     let mut child = group.spawn(command).map_err(failed)?;
     let (mut asked, mut give_up): (Option<i32>, Option<Instant>) = (None, None);
+    let mut is_killed = false;
     let end = loop {
-        log.lines().iter().for_each(|line| console.pass(line));
+        said.pass(log.lines());
         if let Some(status) = child.try_wait().map_err(failed)? {
             break status;
         }
         if let Some(signal) = job.signals.take() {
-            console.say(&format!("got {}, ending the job", name_of(signal)));
+            said.console.say(&format!("got {}, ending the job", name_of(signal)));
             let is_second = asked.replace(signal).is_some();
             group.terminate();
             let grace = job.options.grace;
@@ -195,9 +253,35 @@ fn follow(
         }
         if give_up.is_some_and(|at| Instant::now() >= at) {
             group.kill();
+            is_killed = true;
         }
         thread::sleep(LOOK_EVERY);
     };
-    log.last_lines().iter().for_each(|line| console.pass(line));
-    Ok(asked.map_or(RunEnd::Status(end), RunEnd::Signal))
+    said.pass(log.last_lines());
+    if asked.is_some() || end.success() {
+        said.flush();
+    }
+    Ok(match asked {
+        Some(signal) if is_killed => RunEnd::Killed(signal),
+        Some(_) => RunEnd::Asked(end),
+        None if said.is_started || end.success() => RunEnd::Status(end),
+        None => RunEnd::Refused { said: last_of(&said.held) },
+    })
+}
+
+/// Whether a line is of a rank: `[1,0]<stdout>:` of Open MPI, `[0]` of the others.
+pub(super) fn is_of_rank(line: &str) -> bool {
+    let tag = line.strip_prefix('[').and_then(|rest| rest.split_once(']'));
+    let is_number = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_digit());
+    tag.is_some_and(|(tag, rest)| match tag.split_once(',') {
+        Some((job, rank)) => is_number(job) && is_number(rank) && rest.starts_with("<std"),
+        None => is_number(tag) && rest.starts_with(' '),
+    })
+}
+
+/// The last lines of what `mpirun` said, without empty ones.
+fn last_of(lines: &[String]) -> String {
+    let lines: Vec<&str> =
+        lines.iter().map(|line| line.trim_end()).filter(|line| !line.is_empty()).collect();
+    lines[lines.len().saturating_sub(REFUSAL_LINES)..].join("\n")
 }

@@ -9,7 +9,7 @@ use super::tail::Tail;
 use crate::error::{Error, Result};
 use crate::launch::console::Console;
 use crate::render;
-use crate::signals::name_of;
+use crate::signals::{UNFINISHED, name_of};
 use crate::tool;
 
 /// How often Slurm is asked.
@@ -30,10 +30,12 @@ pub(super) fn run(job: &EngineJob, console: &mut Console) -> Result<i32> {
     let said = tool::output(&mut submit)?;
     let id = said.trim().split(';').next().unwrap_or_default().to_string();
     console.say(&format!("Slurm has this as job {id}; its log is {}", job.file(".log").display()));
-    let end = follow(job, &id, &mut log, console)?;
+    let mut is_asked = false;
+    let end = follow(job, &id, &mut log, &mut is_asked, console)?;
     log.last_lines().iter().for_each(|line| console.pass(line));
     console.say(&format!("job {id} of Slurm: {}", end.words()));
-    Ok(end.code())
+    // Its processes had the time to end in order; at worst it goes on from the last snapshot.
+    Ok(if is_asked && end.code() != 0 { UNFINISHED } else { end.code() })
 }
 
 /// What Slurm says of a job.
@@ -111,7 +113,13 @@ fn ask(id: &str) -> Result<JobView> {
 }
 
 /// Prints what the job says until it is over. A signal ends the job; a second one only this process.
-fn follow(job: &EngineJob, id: &str, log: &mut Tail, console: &mut Console) -> Result<JobView> {
+fn follow(
+    job: &EngineJob,
+    id: &str,
+    log: &mut Tail,
+    is_asked: &mut bool,
+    console: &mut Console,
+) -> Result<JobView> {
     let (mut said, mut answered, mut asked) = (String::new(), Instant::now(), None);
     let mut give_up: Option<Instant> = None;
     loop {
@@ -122,6 +130,7 @@ fn follow(job: &EngineJob, id: &str, log: &mut Tail, console: &mut Console) -> R
                 return Err(Error::Unfollowed { job: format!("job {id} of Slurm") });
             }
             tool::output(Command::new("scancel").arg(id))?;
+            *is_asked = true;
             let grace = job.options.grace;
             give_up = Some(Instant::now() + grace + CANCEL);
         }

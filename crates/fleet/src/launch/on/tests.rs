@@ -2,7 +2,7 @@
 
 use super::job::log_variables;
 use super::kubernetes::{JobEnd, JobState};
-use super::mpi::{Family, secret};
+use super::mpi::{Family, is_of_rank, secret};
 use super::slurm::JobView;
 use super::tail::Tail;
 use crate::env::tests::vars;
@@ -51,6 +51,22 @@ fn what_kubernetes_says_of_a_job() {
     let failed = JobState::from_text("FailureTarget A\nFailed BackoffLimitExceeded\npods   3");
     assert_eq!(failed, over("failed (BackoffLimitExceeded)", 1));
     assert_eq!(JobState::from_text(""), JobState::Runs(String::new()));
+}
+
+#[test]
+fn lines_of_ranks_are_known_by_their_tags() {
+    for line in ["[1,0]<stdout>:ready", "[1,13]<stderr>: no", "[0] ready"] {
+        assert!(is_of_rank(line), "{line}");
+    }
+    for line in [
+        "mpirun has detected",
+        "[host:123] no slots",
+        "[mpiexec@host] match",
+        "[proxy:0:0@h] x",
+        "",
+    ] {
+        assert!(!is_of_rank(line), "{line}");
+    }
 }
 
 #[test]

@@ -170,7 +170,7 @@ fn a_round_ends_when_all_have_closed_it() {
     bench.say(0, 1, push(1.0));
     bench.say(0, 2, Barrier::new(1));
     assert_eq!(bench.say(0, 9, pull(1)), [], "waits for trainer 1");
-    let pong = Pong { round: 0, missing: vec![1], notice: Notice::default() };
+    let pong = Pong { round: 0, missing: vec![1], absent: vec![], notice: Notice::default() };
     assert_eq!(bench.say(0, 10, Ping), [(0, 10, pong.into())]);
     bench.say(1, 1, push(2.0));
     assert_eq!(bench.say(1, 2, Barrier::new(1)), [(0, 9, value(3.0)), (1, 2, Ack.into())]);
@@ -464,7 +464,7 @@ fn two_trainers() -> Bench {
 fn trainers_exchange_parts_and_lost_answers_come_again() {
     let mut bench = two_trainers();
     assert_eq!(bench.say(1, 5, all_to_all(1, &[b"a", b"bb"])), []);
-    let pong = Pong { round: 0, missing: vec![0], notice: Notice::default() };
+    let pong = Pong { round: 0, missing: vec![0], absent: vec![], notice: Notice::default() };
     assert_eq!(bench.say(1, 9, Ping), [(1, 9, pong.into())]);
     assert_eq!(bench.say(1, 5, all_to_all(1, &[b"a", b"bb"])), [], "asked again: it waits already");
     let (to_0, to_1) = (exchanged(&[b"ccc", b"a"]), exchanged(&[b"", b"bb"]));

@@ -90,6 +90,8 @@ struct ClientState {
     recovers: bool,
     /// When a line says next that the server is away.
     next_line: Option<Millis>,
+    /// When a line says next that trainers have not joined.
+    next_absent_line: Option<Millis>,
 }
 
 impl std::fmt::Debug for Client {
@@ -154,6 +156,7 @@ impl Client {
             n_turns: 0,
             recovers: false,
             next_line: None,
+            next_absent_line: None,
         };
         let client = Arc::new(Self {
             waited: WAITING.of(&endpoint.to_string()),

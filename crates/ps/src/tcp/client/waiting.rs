@@ -35,8 +35,12 @@ impl Default for Patience {
     }
 }
 
-/// A server that is away for so long is mentioned, and again after so long.
+/// A server without a connection for so long is mentioned, and again after [`LINE_MS`].
 const AWAY_MS: u64 = 1_000;
+/// One with a connection is asked every second whether it is there. For so long it must be silent.
+const SILENT_MS: u64 = 4_000;
+/// Trainers that have not joined are mentioned when they were waited for for so long.
+const ABSENT_MS: u64 = 5_000;
 const LINE_MS: u64 = 10_000;
 
 impl Client {
@@ -50,7 +54,8 @@ impl Client {
         if state.recovers && waited_ms < self.patience.answer_ms + self.patience.recover_ms {
             return Ok(());
         }
-        let missing = Missing(state.link.pong().missing.clone());
+        let pong = state.link.pong();
+        let missing = Missing { trainers: pong.missing.clone(), absent: pong.absent.clone() };
         Err(Error::Deadline { endpoint: self.endpoint.clone(), what, waited_ms, missing })
     }
 
@@ -105,7 +110,9 @@ impl Client {
             (true, None) => state.link.heard(),
         };
         let silent_ms = now.since(since);
-        if recovers && silent_ms >= AWAY_MS && silent_ms < limit {
+        let is_open = state.was_up && state.down.is_none();
+        let away_ms = if is_open { SILENT_MS } else { AWAY_MS };
+        if recovers && silent_ms >= away_ms && silent_ms < limit {
             if now >= *state.next_line.get_or_insert(now) {
                 state.next_line = Some(now + LINE_MS);
                 lines::server_away(&self.endpoint, silent_ms, limit - silent_ms, &state.last).say();
@@ -119,6 +126,15 @@ impl Client {
             return Ok(());
         }
         state.next_line = None;
+        let waited_ms = now.since(start);
+        let absent = &state.link.pong().absent;
+        if waited_ms >= ABSENT_MS && !absent.is_empty() && is_open {
+            let line = lines::trainers_absent(absent, waited_ms, &self.endpoint);
+            if now >= *state.next_absent_line.get_or_insert(now) {
+                state.next_absent_line = Some(now + LINE_MS);
+                line.say();
+            }
+        }
         // A process that slept wakes with old news: what came meanwhile is read first.
         let is_there = state.stream.is_some() || state.is_proving;
         if silent_ms < limit || (is_there && now.since(start) < limit) {

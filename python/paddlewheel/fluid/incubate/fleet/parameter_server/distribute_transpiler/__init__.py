@@ -82,8 +82,9 @@ class DistributedTranspiler(Fleet):
 
     def run_server(self):
         """Serves until all trainers have completed. A signal to end ends the process, in order."""
-        if not self._need().run_server(global_scope()):
-            sys.exit(0)
+        code = self._need().run_server(global_scope())
+        if code is not None:
+            sys.exit(code)
 
     def stop_worker(self):
         """This trainer is through: what is queued is sent, and servers are told."""
