@@ -20,13 +20,14 @@ mod journal;
 mod passes;
 mod print;
 mod redo;
+mod runs;
 mod scopes;
 mod shares;
 mod state;
 mod timeline;
 
 pub(crate) use bytes::{ByteReader, ByteWriter};
-pub(crate) use journal::Outcome;
+pub(crate) use journal::{Outcome, compacted};
 pub(crate) use passes::{Former, Left, Passes};
 pub(crate) use print::{EventKind, EventPrint, digest, digest_tensor};
 pub(crate) use redo::{Redoing, Repeat};

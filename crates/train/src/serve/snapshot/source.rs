@@ -6,9 +6,12 @@ use std::path::{Path, PathBuf};
 
 use tensor::Value;
 
+use super::again::{self, again};
 use super::chain::{Chain, Known};
-use super::file::{FileReader, Kind, UNFINISHED};
-use super::folder::{header_of, is_left_over, journal_of, known, names_in, open};
+use super::file::{FileReader, Kind, UNFINISHED, read_header};
+use super::folder::{
+    header_of, is_left_over, journal_in, journal_of, known, names_in, open, open_at,
+};
 use super::header::{FileKind, Header, Owner};
 use super::journal::Journal;
 use super::layout::{Layout, VarLayout};
@@ -141,7 +144,15 @@ impl Source {
         let mut failed = None;
         for files in chain.ways_to(self.cut) {
             let mut state = ServerState::default();
-            match read_files(&mut state, path, &files, picks) {
+            let mut read = read_files(&mut state, path, &files, picks);
+            if matches!(read, Err(BadSnapshot::Damaged { .. })) {
+                state = ServerState::default();
+                read = files.iter().try_for_each(|file| {
+                    let whole = again::whole(&path.join(file.name()));
+                    state.take(&mut open_at(&whole, file)?, picks)
+                });
+            }
+            match read {
                 Ok(()) => return Ok(ServerRead { path: path.clone(), files, state }),
                 Err(error) => failed = Some(error),
             }
@@ -212,10 +223,17 @@ pub(in crate::serve) fn finished_files(folder: &Path) -> SnapshotResult<Vec<Stri
 fn headers(folder: &Path) -> SnapshotResult<Vec<(String, Header)>> {
     let mut headers = Vec::new();
     for name in names_in(folder)? {
-        match header_of(&folder.join(&name), &name) {
+        let path = folder.join(&name);
+        let header = match header_of(&path, &name) {
+            Err(BadSnapshot::Damaged { .. }) => read_header(&again(&path)).map(Some),
+            header => header,
+        };
+        match header {
             Ok(Some(header)) => headers.push((name, header)),
-            // Another cut may be whole.
+            // Another cut may be whole, and a file may have no second copy.
             Ok(None) | Err(BadSnapshot::Damaged { .. }) => {}
+            Err(BadSnapshot::Unreadable { source, .. })
+                if source.kind() == std::io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
     }
@@ -223,11 +241,17 @@ fn headers(folder: &Path) -> SnapshotResult<Vec<(String, Header)>> {
 }
 
 fn journal(folder: &Path, chain: &Chain, owner: &Owner, cut: u64) -> SnapshotResult<Vec<u8>> {
-    let records = Journal::open(folder, owner)?.read()?;
+    let records = Journal::open(folder, owner)?.read_whole()?;
     let next = records.last().map_or(0, |record| record.at.cut.saturating_add(1));
     let mut all: Vec<u8> = records.into_iter().flat_map(|record| record.contents).collect();
     for file in chain.files().iter().filter(|file| (next..=cut).contains(&file.at.cut)) {
-        all.extend(journal_of(folder, file)?.unwrap_or_default());
+        let part = match journal_of(folder, file) {
+            Err(BadSnapshot::Damaged { .. }) => {
+                journal_in(open_at(&again(&folder.join(file.name())), file)?)
+            }
+            part => part,
+        };
+        all.extend(part?.unwrap_or_default());
     }
     Ok(all)
 }
