@@ -18,6 +18,8 @@ use crate::slot::Slot;
 
 /// How a file begins; the last byte is the version.
 const MAGIC: [u8; 8] = *b"pwshare\x01";
+/// Larger files have no second copy.
+const COPIED_BYTES_MAX: u64 = 1 << 30;
 /// Bytes after which a block ends.
 const BLOCK_BYTES: usize = 1 << 20;
 /// A longer block is none of ours: it ends with the sample that makes it longer than it should be.
@@ -48,7 +50,33 @@ pub(crate) fn write(path: &Path, head: Head, memory: &SampleMemory) -> Result<()
     let failed = |source| Error::WriteFile { file: path.display().to_string(), source };
     let beside = beside(path);
     let written = write_to(&beside, head, memory).and_then(|()| put(&beside, path));
-    written.map_err(failed)
+    written.and_then(|()| copy(path)).map_err(failed)
+}
+
+/// Makes a second copy, for a disk that damages the first.
+fn copy(path: &Path) -> io::Result<()> {
+    if fs::metadata(path)?.len() > COPIED_BYTES_MAX {
+        return Ok(());
+    }
+    let again = again(path);
+    let beside = beside(&again);
+    fs::copy(path, &beside)?;
+    fs::rename(beside, again)
+}
+
+/// Where the second copy of a file is.
+fn again(path: &Path) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_os_string();
+    name.push(".again");
+    path.with_file_name(name)
+}
+
+/// Removes a file that a global shuffle has kept, and its second copy.
+pub fn remove_share(path: &Path) {
+    for path in [&again(path), path] {
+        // One that stays takes room, nothing more.
+        let _ = fs::remove_file(path);
+    }
 }
 
 fn beside(path: &Path) -> PathBuf {
@@ -86,12 +114,23 @@ fn write_to(path: &Path, head: Head, memory: &SampleMemory) -> io::Result<()> {
     file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
 }
 
-/// Reads a file; `None` if there is none. One of other data or of another shuffle is refused.
+/// Reads a file, or its second copy if it is damaged; `None` if there is none. One of other data or of another shuffle
+/// is refused.
 pub(crate) fn read(
     path: &Path,
     facts: &Facts,
     slots: &[Slot],
 ) -> Result<Option<(Head, SampleMemory)>> {
+    match read_one(path, facts, slots) {
+        Err(damaged @ Error::BadShare { .. }) => match read_one(&again(path), facts, slots) {
+            Ok(Some(read)) => Ok(Some(read)),
+            _ => Err(damaged),
+        },
+        read => read,
+    }
+}
+
+fn read_one(path: &Path, facts: &Facts, slots: &[Slot]) -> Result<Option<(Head, SampleMemory)>> {
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

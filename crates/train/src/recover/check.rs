@@ -2,8 +2,9 @@
 
 use tensor::{Rows, Tensor, Value};
 
-use super::journal::{Answers, Journal, Outcome};
+use super::journal::{Answers, Journal};
 use super::print::{EventKind, EventPrint};
+use super::runs::Outcome;
 use super::state::{GeoState, GeoTable, LocalState};
 use crate::error::Result;
 

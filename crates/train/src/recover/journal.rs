@@ -9,22 +9,13 @@ use std::ops::Range;
 
 use super::bytes::{ByteReader, ByteWriter};
 use super::print::{EventKind, EventPrint};
-use super::runs::{Past, RunsReader, RunsWriter, Stretch};
+use super::runs::{Outcome, Past, RunsReader, RunsWriter, Stretch};
 use crate::error::{Error, Result};
 
 /// The form of a part.
 const VERSION: u8 = 2;
 /// The form before: every event by itself.
 const VERSION_WITHOUT_RUNS: u8 = 1;
-
-/// How an event ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// With this answer.
-    Answer(Vec<u8>),
-    /// With an error of these words.
-    Error(String),
-}
 
 /// Events since the last cut that all servers have kept.
 #[derive(Debug, Default)]

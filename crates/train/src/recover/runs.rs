@@ -7,7 +7,6 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use super::bytes::{ByteReader, ByteWriter};
-use super::journal::Outcome;
 use super::print::{EventKind, EventPrint};
 use crate::error::{Error, Result};
 
@@ -23,6 +22,15 @@ const LIKE_BEFORE: u8 = 1;
 const HAS_LABEL: u8 = 2;
 const IS_ERROR: u8 = 4;
 const IS_CHANGE: u8 = 8;
+
+/// How an event ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// With this answer.
+    Answer(Vec<u8>),
+    /// With an error of these words.
+    Error(String),
+}
 
 /// An event as it was.
 #[derive(Clone, Debug, PartialEq, Eq)]

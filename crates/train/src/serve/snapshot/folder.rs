@@ -236,16 +236,22 @@ impl Folder {
         }
         let useless = self.chain.useless(complete);
         let next = self.journal.last().map_or(0, |last| last.cut + 1);
-        let mut records = Vec::new();
+        let mut records = BTreeMap::new();
         for file in useless.iter().filter(|file| file.at.cut >= next) {
+            let (at, after) = (file.at, file.after);
             let contents = self.part(file)?;
-            records.extend(contents.map(|contents| Record {
-                at: file.at,
-                after: file.after,
-                contents,
-            }));
+            let record = contents.map(|contents| Record { at, after, contents });
+            records.extend(record.map(|record| (at.cut, record)));
         }
+        // What was put aside is among them.
+        let end = useless.iter().map(|file| file.at.cut).max().unwrap_or(0);
+        for (&cut, contents) in self.saved.range(next.min(end)..end) {
+            let (at, after, contents) = (CutId { cut, id: 0 }, CutId::default(), contents.clone());
+            records.entry(cut).or_insert(Record { at, after, contents });
+        }
+        let records: Vec<Record> = records.into_values().collect();
         if !records.is_empty() {
+            self.journal.mend()?;
             let added = self.journal.add(&records);
             added.map_err(|source| BadSnapshot::writing(&self.path, source))?;
             self.journal.compact(&|all| ps::server::compacted(all, &recover::compacted))?;
@@ -310,8 +316,9 @@ impl Folder {
     /// that is damaged too.
     pub(in crate::serve) fn put_aside(&mut self, file: &Known) {
         let is_extra = |other: &Known| other.kind == FileKind::Increment && other.at == file.at;
-        let has_journal =
-            file.kind == FileKind::Increment || !self.chain.files().iter().any(is_extra);
+        let is_recorded = self.journal.last().is_some_and(|last| last.cut >= file.at.cut);
+        let has_journal = !is_recorded
+            && (file.kind == FileKind::Increment || !self.chain.files().iter().any(is_extra));
         match journal_of(&self.path, file) {
             Ok(journal) => _ = journal.map(|journal| self.saved.insert(file.at.cut, journal)),
             Err(_) if has_journal => {

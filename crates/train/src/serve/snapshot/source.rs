@@ -39,8 +39,11 @@ pub(in crate::serve) struct Source {
     pub(in crate::serve) term: u64,
     /// The greatest cut that all of them have.
     pub(in crate::serve) cut: u64,
-    /// Greater than that of any cut.
+    /// Greater than that of any cut, and another one for each cut that is gone on from: servers that do not go on from
+    /// the same have no cut in common.
     pub(in crate::serve) next_cut: u64,
+    /// Older cuts that all of them have, ascending.
+    older: Vec<u64>,
 }
 
 /// The snapshots of one server.
@@ -123,9 +126,18 @@ impl Source {
             server.chain.cuts().iter().map(|at| at.cut).collect()
         };
         let lists: Vec<Vec<u64>> = all.iter().map(cuts).collect();
-        let cut = ps::recovery::common(&lists);
-        let source = |(cut, owner)| Self { servers: all, owner, term, cut, next_cut };
+        let is_everywhere = |cut: &u64| lists.iter().all(|list| list.contains(cut));
+        let mut older: Vec<u64> = lists.first().cloned().unwrap_or_default();
+        older.retain(is_everywhere);
+        let cut = older.pop();
+        let source = |(cut, owner)| Self { servers: all, owner, term, cut, next_cut, older };
         Ok(cut.zip(owner).map(source))
+    }
+
+    /// The same, at the cut before that all of them have.
+    pub(in crate::serve) fn before(mut self) -> Option<Self> {
+        let cut = self.older.pop()?;
+        Some(Self { cut, next_cut: self.next_cut + 1, ..self })
     }
 
     /// How many servers there were.
