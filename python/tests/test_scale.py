@@ -125,6 +125,7 @@ def test_the_same_command_goes_on_with_a_job_that_changed_its_size(job):  # noqa
     scaled.cluster.wait("launcher")
     scaled.cluster.wait("scale")
     scaled.start()
+    scaled.wait_for("the launcher", lambda: not (scaled.folder / "snapshots" / "servers").exists())
     assert "the job has 3 servers already" in scale(scaled, 3), scaled.logs()
     assert "the job has 1 servers" in scale(scaled, 1), scaled.logs()
     scaled.finish()
