@@ -83,6 +83,8 @@ kills: $(VENV)/ready  ## Kills processes of real jobs, fills their disks and cut
 	for mode in ssp async half_async geo; do for source in run dataset; do \
 	    $(VENV)/bin/python $(RIG)/kills.py --mode $$mode --source $$source --kills $$(($(KILLS) / 10)) --seed $(SEED) || exit 1; \
 	done; done
+	$(VENV)/bin/python $(RIG)/scales.py --kills $$(($(KILLS) / 10)) --seed $(SEED)
+	$(VENV)/bin/python $(RIG)/flips.py --flips $$(($(KILLS) / 5)) --seed $(SEED)
 	$(VENV)/bin/python $(RIG)/saves.py --kills $$(($(KILLS) / 5)) --seed $(SEED)
 	$(VENV)/bin/python $(RIG)/faults.py --rounds $$(($(KILLS) / 100))
 	if [ "$$(id -u)" = 0 ] && command -v ip > /dev/null; then \

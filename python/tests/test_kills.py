@@ -34,6 +34,20 @@ def test_jobs_survive_kills(mode, source, kills):
     assert done.stdout.rstrip().endswith(" passed, 0 failed"), done.stdout
 
 
+@pytest.mark.parametrize(
+    "rig, arguments",
+    [
+        ("scales.py", ["--kills", "2", "--per_job", "2", "--who", "trainer,launcher"]),
+        ("flips.py", ["--flips", "4", "--per_job", "4", "--variants", "scaled"]),
+    ],
+)
+def test_jobs_survive_kills_around_scale_and_flipped_bits(rig, arguments):
+    command = [sys.executable, os.path.join(HERE, "rig", rig), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
+    assert done.stdout.rstrip().endswith("1 passed, 0 failed"), done.stdout
+
+
 def test_a_process_that_is_killed_while_it_saves_leaves_one_save_whole():
     command = [sys.executable, os.path.join(HERE, "rig", "saves.py"), "--kills", "9"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)

@@ -96,6 +96,59 @@ def test_who_dies_while_the_size_changes_is_started_again(job, victim):  # noqa:
     assert scaled.saved() == calm(job, "calm", 3), scaled.logs()
 
 
+def test_a_trainer_with_the_list_of_the_old_servers_finds_the_new_ones(job):  # noqa: F811
+    """It is started again before the old servers have ended, and looks for servers after that."""
+    scaled = job("scaled", "sync", PACE="0.01")
+    scaled.wait_for_step(60, n_cuts=1)
+    start, turn = scaled.folder / "no_start.0", keep_waiting(scaled, 2)
+    start.touch()
+    scaled.cluster.start("scale", "-m", "paddlewheel", "scale", "snapshots", "--servers", "3")
+    scaled.wait_for("standing by", lambda: "stands by" in scaled.log("serverlog.0.1"))
+    os.kill(scaled.pid("trainer.0"), signal.SIGKILL)
+    scaled.wait_for("its next start", (scaled.folder / "held.0").exists)
+    turn.unlink()
+    scaled.wait_for("their turn", (scaled.folder / "snapshots" / "servers").exists)
+    start.unlink()
+    assert scaled.cluster.wait("scale") == 0, scaled.logs()
+    scaled.finish()
+    assert "the servers of the job are others now" in scaled.log("workerlog.0"), scaled.logs()
+    assert scaled.saved() == calm(job, "calm", 3), scaled.logs()
+
+
+def test_the_same_command_goes_on_with_a_job_that_changed_its_size(job):  # noqa: F811
+    """The launcher dies when the list names the new servers: some of them may not have taken over everything."""
+    scaled = job("scaled", "sync", PACE="0.01")
+    scaled.wait_for_step(60, n_cuts=1)
+    scaled.cluster.start("scale", "-m", "paddlewheel", "scale", "snapshots", "--servers", "3")
+    scaled.wait_for("their turn", (scaled.folder / "snapshots" / "servers").exists)
+    scaled.cluster.signal("launcher", signal.SIGKILL)
+    scaled.cluster.wait("launcher")
+    scaled.cluster.wait("scale")
+    scaled.start()
+    scaled.wait_for("the launcher", lambda: not (scaled.folder / "snapshots" / "servers").exists())
+    assert "the job has 3 servers already" in scale(scaled, 3), scaled.logs()
+    assert "the job has 1 servers" in scale(scaled, 1), scaled.logs()
+    scaled.finish()
+    assert scaled.saved() == calm(job, "calm", 1), scaled.logs()
+
+
+def test_an_answer_to_an_earlier_request_is_none_to_this_one(job):  # noqa: F811
+    """A launcher that was just started has not changed anything, and does not say that it has."""
+    scaled = job("scaled", "sync", PACE="0.01")
+    scaled.wait_for_step(20, n_cuts=1)
+    folder = scaled.folder / "snapshots"
+    (folder / "scale").write_text("servers 3 request %032x\n" % 5)
+    (folder / "scale.answer").write_text("request %032x done the job has 3 servers\n" % 7)
+    scaled.cluster.signal("launcher", signal.SIGKILL)
+    scaled.cluster.wait("launcher")
+    scaled.start()
+    scaled.wait_for("the launcher", lambda: not (folder / "scale").exists())
+    assert "the job has 1 servers" in scale(scaled, 1), scaled.logs()
+    assert "servers 1\n" in (folder / "job").read_text()
+    scaled.finish()
+    assert scaled.saved() == calm(job, "calm", 1), scaled.logs()
+
+
 def test_who_dies_while_it_stands_by_leaves_nothing(job):  # noqa: F811
     scaled, held = standing_by(job)
     aside = scaled.folder / "snapshots" / "standby.server.2"

@@ -64,6 +64,7 @@ pub use reads::{FileRead, PassFiles};
 pub use records::Records;
 pub use series::{Series, Texts, Values};
 pub use settings::{DatasetKind, Settings};
+pub use share::remove_share;
 pub use shuffle::Exchange;
 pub use slot::{Slot, SlotKind};
 pub use source::{

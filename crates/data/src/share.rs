@@ -4,9 +4,9 @@
 //! them a second time. A file is written beside its place, made durable and put there by a rename.
 //! [docs/formats.md](../../../docs/formats.md) describes the bytes.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use durable::Access;
 
@@ -20,6 +20,8 @@ use crate::slot::Slot;
 
 /// How a file begins; the last byte is the version.
 const MAGIC: [u8; 8] = *b"pwshare\x01";
+/// Larger files have no second copy.
+const COPIED_BYTES_MAX: u64 = 1 << 30;
 /// Bytes after which a block ends.
 const BLOCK_BYTES: usize = 1 << 20;
 /// A longer block is none of ours: it ends with the sample that makes it longer than it should be.
@@ -51,7 +53,30 @@ pub(crate) fn write(path: &Path, head: Head, memory: &SampleMemory) -> Result<()
     let folder = path.parent().map_or(Ok(()), |path| durable::create_folder(path, Access::Owner));
     let written = folder
         .and_then(|()| durable::replace(path, Access::Owner, |file| write_to(file, head, memory)));
-    written.map_err(failed)
+    written.and_then(|()| copy(path)).map_err(failed)
+}
+
+/// Makes a second copy, for a disk that damages the first.
+fn copy(path: &Path) -> io::Result<()> {
+    if fs::metadata(path)?.len() > COPIED_BYTES_MAX {
+        return Ok(());
+    }
+    durable::copy(path, &again(path))
+}
+
+/// Where the second copy of a file is.
+fn again(path: &Path) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_os_string();
+    name.push(".again");
+    path.with_file_name(name)
+}
+
+/// Removes a file that a global shuffle has kept, and its second copy.
+pub fn remove_share(path: &Path) {
+    for path in [&again(path), path] {
+        // One that stays takes room, nothing more.
+        let _ = fs::remove_file(path);
+    }
 }
 
 fn write_to(file: &mut File, head: Head, memory: &SampleMemory) -> io::Result<()> {
@@ -72,12 +97,23 @@ fn write_to(file: &mut File, head: Head, memory: &SampleMemory) -> io::Result<()
     file.flush()
 }
 
-/// Reads a file; `None` if there is none. One of other data or of another shuffle is refused.
+/// Reads a file, or its second copy if it is damaged; `None` if there is none. One of other data or of another shuffle
+/// is refused.
 pub(crate) fn read(
     path: &Path,
     facts: &Facts,
     slots: &[Slot],
 ) -> Result<Option<(Head, SampleMemory)>> {
+    match read_one(path, facts, slots) {
+        Err(damaged @ Error::BadShare { .. }) => match read_one(&again(path), facts, slots) {
+            Ok(Some(read)) => Ok(Some(read)),
+            _ => Err(damaged),
+        },
+        read => read,
+    }
+}
+
+fn read_one(path: &Path, facts: &Facts, slots: &[Slot]) -> Result<Option<(Head, SampleMemory)>> {
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

@@ -72,6 +72,13 @@ pub fn replace_with(path: &Path, access: Access, bytes: &[u8]) -> io::Result<()>
     replace(path, access, |file| file.write_all(bytes))
 }
 
+/// Replaces a file by a copy of another. The copy is whole or not there, but not made durable.
+pub fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    let temporary = beside(to)?;
+    let copied = fs::copy(from, &temporary).and_then(|_| fs::rename(&temporary, to));
+    copied.inspect_err(|_| remove(&temporary))
+}
+
 /// Replaces a link by one to `target`.
 pub fn replace_link(path: &Path, target: &Path) -> io::Result<()> {
     let temporary = beside(path)?;

@@ -399,6 +399,16 @@ pub enum ScaleError {
     /// The launcher cannot do it.
     #[error("the job keeps its servers: {0}")]
     Refused(String),
+    /// The launcher says that it was done, and it was not.
+    #[error("the job in {} has {n_found} servers, and not {n_wanted}: ask for them again", .folder.display())]
+    NotDone {
+        /// The folder of snapshots.
+        folder: PathBuf,
+        /// The servers that it has.
+        n_found: usize,
+        /// Those that were asked for.
+        n_wanted: usize,
+    },
     /// The launcher has not done it in time.
     #[error("the launcher of the job in {} did not answer within {seconds} s; look at its output", .folder.display())]
     NoAnswer {

@@ -214,7 +214,8 @@ impl Fleet {
             RoleKind::Server => Ok(()),
             RoleKind::Trainer => {
                 let timeout = self.flags.wait_server_ready_timeout();
-                ready::wait_server_ready(&self.role.servers, timeout, watch)
+                let locate = self.flags.locate();
+                ready::wait_server_ready(&self.role.servers, locate.as_ref(), timeout, watch)
             }
         }
     }

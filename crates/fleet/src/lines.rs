@@ -12,6 +12,11 @@ pub fn not_ready(endpoints: &[Endpoint]) -> [String; 2] {
     ["server not ready, wait 3 sec to retry...".to_string(), list]
 }
 
+/// The job got other servers while a trainer waited for the old ones.
+pub fn other_servers(endpoints: &[Endpoint]) -> String {
+    format!("the servers of the job are others now: {}", repr(endpoints))
+}
+
 /// Why waiting longer will not help, if it is the name of a machine.
 pub fn unresolved(endpoints: &[Endpoint]) -> Option<String> {
     let why = "check how it is written in the list of servers, or give its address";

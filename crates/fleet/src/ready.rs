@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use ps::Endpoint;
 use ps::tcp::{self, Reach};
+use train::remote::Locate;
 
 use crate::access;
 use crate::env;
@@ -31,16 +32,23 @@ pub struct Watch<'a> {
 /// Returns as soon as all servers accept connections. Every three seconds it lists those that do
 /// not. It gives up after `timeout`, if there is one. Servers that would not be spoken to without a secret are not
 /// waited for.
+///
+/// A job may get other servers meanwhile: `locate` says where they are, and then they are waited for.
 pub fn wait_server_ready(
     endpoints: &[Endpoint],
+    locate: Option<&Locate>,
     timeout: Option<Duration>,
     watch: &mut Watch<'_>,
 ) -> Result<()> {
     let access = access::current()?;
     endpoints.iter().try_for_each(|endpoint| tcp::check_access(&access, endpoint))?;
     let start = Instant::now();
-    let mut world =
-        World { reach: &mut reach, sleep: &mut thread::sleep, elapsed: &mut || start.elapsed() };
+    let mut world = World {
+        reach: &mut reach,
+        sleep: &mut thread::sleep,
+        elapsed: &mut || start.elapsed(),
+        locate: &mut || locate.and_then(|locate| locate()),
+    };
     wait(endpoints, timeout, watch, &mut world)
 }
 
@@ -73,6 +81,23 @@ struct World<'a> {
     reach: &'a mut dyn FnMut(&Endpoint, Duration, StopCheck<'_>) -> Reach,
     sleep: &'a mut dyn FnMut(Duration),
     elapsed: &'a mut dyn FnMut() -> Duration,
+    /// Where the servers of the job are, if they are others than at the start.
+    locate: &'a mut dyn FnMut() -> Option<Vec<String>>,
+}
+
+impl World<'_> {
+    /// Takes the servers that the job has now in place of others; whether they are others.
+    fn refresh(&mut self, endpoints: &mut Vec<Endpoint>) -> bool {
+        let Some(list) = (self.locate)() else { return false };
+        let now = list.iter().map(|text| text.parse()).collect::<ps::Result<Vec<Endpoint>>>();
+        match now {
+            Ok(now) if now != *endpoints => {
+                *endpoints = now;
+                true
+            }
+            _ => false,
+        }
+    }
 }
 
 fn wait(
@@ -82,6 +107,7 @@ fn wait(
     world: &mut World<'_>,
 ) -> Result<()> {
     let timeout = timeout.unwrap_or(Duration::MAX);
+    let mut endpoints = endpoints.to_vec();
     // A signal is seen once.
     let mut is_stopped = false;
     let Watch { on_line, stops } = watch;
@@ -90,8 +116,11 @@ fn wait(
         is_stopped
     };
     loop {
+        if world.refresh(&mut endpoints) {
+            on_line(&lines::other_servers(&endpoints));
+        }
         let (mut missing, mut unresolved) = (Vec::new(), Vec::new());
-        for endpoint in endpoints {
+        for endpoint in &endpoints {
             let left = timeout.saturating_sub((world.elapsed)()).max(GLANCE);
             let found = (world.reach)(endpoint, CONNECT.min(left), &mut stops);
             if found != Reach::Answers {
@@ -101,7 +130,7 @@ fn wait(
                 unresolved.push(endpoint.clone());
             }
             if stops() {
-                return Err(Error::Interrupted { endpoints: endpoints.to_vec() });
+                return Err(Error::Interrupted { endpoints });
             }
         }
         if missing.is_empty() {
@@ -126,7 +155,10 @@ fn wait(
             (world.sleep)(left.min(GLANCE));
             // The line promises a retry in three seconds; nobody minds an earlier one.
             let answers = |found| found == Reach::Answers;
-            if missing.iter().all(|one| answers((world.reach)(one, GLANCE, &mut stops))) {
+            let mut now = endpoints.clone();
+            if world.refresh(&mut now)
+                || missing.iter().all(|one| answers((world.reach)(one, GLANCE, &mut stops)))
+            {
                 break;
             }
         }
@@ -166,7 +198,12 @@ mod tests {
         };
         let mut sleep = |time| now.set(now.get() + time);
         let mut elapsed = || now.get();
-        let mut world = World { reach: &mut reach, sleep: &mut sleep, elapsed: &mut elapsed };
+        let mut world = World {
+            reach: &mut reach,
+            sleep: &mut sleep,
+            elapsed: &mut elapsed,
+            locate: &mut || None,
+        };
         let mut on_line = |line: &str| said.push(line.to_string());
         let mut watch = Watch { on_line: &mut on_line, stops: &mut || false };
         let timeout = timeout.map(Duration::from_secs);
@@ -214,7 +251,8 @@ mod tests {
         let mut said = Vec::new();
         let mut on_line = |line: &str| said.push(line.to_string());
         let mut watch = Watch { on_line: &mut on_line, stops: &mut || false };
-        let result = wait_server_ready(&endpoints, Some(Duration::from_millis(500)), &mut watch);
+        let result =
+            wait_server_ready(&endpoints, None, Some(Duration::from_millis(500)), &mut watch);
         let Err(Error::NotReady { unresolved, .. }) = result else { panic!("{result:?}") };
         assert_eq!(unresolved, endpoints);
         assert!(
@@ -227,8 +265,36 @@ mod tests {
     fn ctrl_c_ends_it() {
         let endpoints: Vec<Endpoint> = vec!["127.0.0.1:1".parse().unwrap()];
         let mut watch = Watch { on_line: &mut |_| {}, stops: &mut || true };
-        let result = wait_server_ready(&endpoints, None, &mut watch);
+        let result = wait_server_ready(&endpoints, None, None, &mut watch);
         assert!(matches!(result, Err(Error::Interrupted { .. })));
+    }
+
+    /// A trainer that was started while the job got other servers has the list of the old ones.
+    #[test]
+    fn servers_that_take_the_place_of_others_are_waited_for() {
+        let old: Vec<Endpoint> = vec!["old:1".parse().unwrap(), "old:2".parse().unwrap()];
+        let now = std::cell::Cell::new(Duration::ZERO);
+        let asked = std::cell::RefCell::new(Vec::new());
+        let mut reach = |endpoint: &Endpoint, _, _: StopCheck<'_>| {
+            asked.borrow_mut().push(endpoint.to_string());
+            let is_ready = endpoint.host == "new" && now.get() >= Duration::from_secs(9);
+            if is_ready { Reach::Answers } else { Reach::Silent }
+        };
+        let mut world = World {
+            reach: &mut reach,
+            sleep: &mut |time| now.set(now.get() + time),
+            elapsed: &mut || now.get(),
+            locate: &mut || {
+                (now.get() >= Duration::from_secs(4)).then(|| vec!["new:7".to_string()])
+            },
+        };
+        let mut said = Vec::new();
+        let mut on_line = |line: &str| said.push(line.to_string());
+        let mut watch = Watch { on_line: &mut on_line, stops: &mut || false };
+        wait(&old, Some(Duration::from_secs(20)), &mut watch, &mut world).unwrap();
+        assert!(now.get() < Duration::from_secs(10), "{:?}", now.get());
+        assert_eq!(asked.borrow().last().unwrap(), "new:7");
+        assert!(said.iter().any(|line| line.contains("'new:7'")), "{said:?}");
     }
 
     #[test]

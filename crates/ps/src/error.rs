@@ -150,7 +150,9 @@ pub enum Error {
 
     /// The job cannot go on: the servers have no cut in common.
     #[error(
-        "the job cannot go on: no cut is kept by all servers ({}); is each server's folder the one it had?", KeptCuts { endpoints, cuts: &cuts.0 }
+        "the job cannot go on: no cut is kept by all servers ({}); is each server's folder the one it had? The log of a \
+         server names each of its files that is damaged, and keeps it as `damaged.*`: put back whole files from a backup, \
+         or start the job anew in an empty folder of snapshots, from the last saved model", KeptCuts { endpoints, cuts: &cuts.0 }
     )]
     NoCommonCut {
         /// The servers.

@@ -38,7 +38,7 @@ fn wait_for(endpoints: &[Endpoint]) -> fleet::Result<()> {
     let timeout = flags.wait_server_ready_timeout().filter(|_| is_given);
     let timeout = timeout.unwrap_or(flags.rpc_deadline());
     let mut watch = Watch { on_line: &mut tell, stops: &mut || signalled(&RAISED) };
-    ready::wait_server_ready(endpoints, Some(timeout), &mut watch)
+    ready::wait_server_ready(endpoints, flags.locate().as_ref(), Some(timeout), &mut watch)
 }
 
 /// What a signal handler raised while a thread waited for servers.

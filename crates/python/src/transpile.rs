@@ -322,7 +322,8 @@ fn wait_server_ready(py: Python<'_>, endpoints: Vec<String>) -> PyResult<()> {
         let flags = fleet::flags::current()?;
         let mut stops = || signalled(&raised);
         let mut watch = Watch { on_line: &mut tell, stops: &mut stops };
-        ready::wait_server_ready(&endpoints, flags.wait_server_ready_timeout(), &mut watch)
+        let timeout = flags.wait_server_ready_timeout();
+        ready::wait_server_ready(&endpoints, flags.locate().as_ref(), timeout, &mut watch)
     });
     match taken(&raised) {
         Some(error) => Err(error),

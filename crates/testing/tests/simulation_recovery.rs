@@ -188,8 +188,10 @@ fn a_damaged_cut_is_not_the_end_of_a_job() {
             panic!("SEED={seed} cargo test -p testing --test recovery damaged_cut\n{why}");
         }
     }
-    let is_found = |seed: u64| goes_back_behind_damage(seed, Some(Bug::LoadsAnother)).is_err();
-    assert!((0..100).any(is_found), "a server that loads another cut was not found");
+    for bug in [Bug::LoadsAnother, Bug::RecallsInVain] {
+        let is_found = |seed: u64| goes_back_behind_damage(seed, Some(bug)).is_err();
+        assert!((0..100).any(is_found), "{bug:?} was not found");
+    }
 }
 
 /// A planted mistake is found: otherwise these laws prove nothing.

@@ -75,7 +75,7 @@ impl Pair {
     fn names(&self) -> BTreeSet<String> {
         let entries = fs::read_dir(self.path("")).unwrap();
         let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-        names.filter(|name| name != "lock").collect()
+        names.filter(|name| name != "lock" && !name.ends_with(".again")).collect()
     }
 
     /// Another process takes the folder over.
@@ -181,6 +181,7 @@ fn a_damaged_cut_is_put_aside_and_the_one_before_counts() {
         pair.step();
         pair.cut(2, 0).unwrap();
         flip(&pair.path(name), 100);
+        flip(&pair.path(&format!("{name}.again")), 100);
         let pair = pair.reopen().unwrap();
         assert_eq!(pair.cuts(), [0, 1, 2], "nobody has looked");
         let refused = pair.store().roll_back(2, 2).unwrap_err().to_string();
@@ -194,6 +195,58 @@ fn a_damaged_cut_is_put_aside_and_the_one_before_counts() {
             assert!(pair.kept.observe() == then);
         }
     }
+}
+
+/// One of two copies of a file is damaged, wherever: nothing is lost, and both are whole again.
+#[test]
+fn a_second_copy_takes_the_place_of_a_damaged_file() {
+    let mut pair = Pair::new();
+    pair.cut(0, 0).unwrap();
+    pair.step();
+    pair.cut(1, 0).unwrap();
+    pair.step();
+    pair.cut(2, 0).unwrap();
+    let journal = pair.store().journal(2).unwrap();
+    let mut pair = pair.reopen().unwrap();
+    for name in ["base.0", "cut.1", "cut.2"] {
+        let bytes = fs::read(pair.path(name)).unwrap();
+        for bit in (0..8 * bytes.len()).step_by(8 * bytes.len() / 40 + 1) {
+            let mut damaged = bytes.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            fs::write(pair.path(name), &damaged).unwrap();
+            pair = if bit % 3 == 0 { pair.reopen().unwrap() } else { pair };
+            assert_eq!(pair.store().journal(2).unwrap(), journal, "{name}, bit {bit}");
+            pair.store().roll_back(2, 2).unwrap();
+            assert_same(&pair.kept, &pair.plain);
+            assert_eq!(fs::read(pair.path(name)).unwrap(), bytes, "{name}, bit {bit}");
+        }
+    }
+}
+
+/// A journal that is damaged in both copies is damage of every cut that needs it, and of no other.
+#[test]
+fn a_cut_whose_journal_is_damaged_is_not_offered_again() {
+    let mut pair = Pair::new();
+    pair.cut(0, 0).unwrap();
+    for cut in 1..4 {
+        pair.step();
+        pair.cut(cut, 0).unwrap();
+    }
+    let name = "cut.2";
+    let bytes = fs::read(pair.path(name)).unwrap();
+    // The journal is one of the first sections: nobody loads it.
+    for path in [pair.path(name), pair.path("cut.2.again")] {
+        let mut damaged = bytes.clone();
+        let head = [&11u32.to_le_bytes()[..], &[0; 4], &1u64.to_le_bytes()].concat();
+        let at = bytes.windows(head.len()).position(|part| part == head).unwrap();
+        damaged[at + head.len()] ^= 1;
+        fs::write(path, &damaged).unwrap();
+    }
+    let refused = pair.store().journal(3).unwrap_err().to_string();
+    assert!(refused.contains(name) && refused.contains("damaged"), "{refused}");
+    assert_eq!(pair.cuts(), [0, 1]);
+    assert!(pair.store().journal(1).is_ok());
+    pair.store().roll_back(1, 2).unwrap();
 }
 
 /// Two bases: either brings the cut back.

@@ -17,15 +17,22 @@ const STANDBY: &str = "standby.";
 
 /// Names the servers of a job.
 pub fn write(folder: &Path, endpoints: &[String]) -> io::Result<()> {
-    let text = endpoints.join(",") + "\n";
-    durable::replace_with(&folder.join(LIST), Access::Owner, text.as_bytes())
+    durable::replace_with(&folder.join(LIST), Access::Owner, to_text(endpoints).as_bytes())
 }
 
 /// The servers of a job, if they are others than at its start.
 pub fn read(folder: &Path) -> Option<Vec<String>> {
     let text = fs::read_to_string(folder.join(LIST)).ok()?;
-    let list: Vec<String> = text.trim_end().split(',').map(str::to_string).collect();
-    (text.ends_with('\n') && list.iter().all(|endpoint| !endpoint.is_empty())).then_some(list)
+    let (list, _) = text.split_once(' ')?;
+    let list: Vec<String> = list.split(',').map(str::to_string).collect();
+    // One that is damaged names nobody: its launcher writes it again.
+    (to_text(&list) == text).then_some(list).filter(|list| !list.iter().any(String::is_empty))
+}
+
+/// The list and its checksum.
+fn to_text(endpoints: &[String]) -> String {
+    let list = endpoints.join(",");
+    format!("{list} {:08x}\n", crc32fast::hash(list.as_bytes()))
 }
 
 /// The servers are those of the start.
@@ -80,8 +87,16 @@ mod tests {
         let list = vec!["127.0.0.1:6170".to_string(), "127.0.0.1:6171".to_string()];
         write(home.path(), &list).unwrap();
         assert_eq!(read(home.path()), Some(list));
-        for bad in ["", "\n", "a:1,\n", "a:1"] {
-            fs::write(home.path().join(LIST), bad).unwrap();
+        let bytes = fs::read(home.path().join(LIST)).unwrap();
+        for bit in 0..8 * bytes.len() {
+            let mut bad = bytes.clone();
+            bad[bit / 8] ^= 1 << (bit % 8);
+            fs::write(home.path().join(LIST), &bad).unwrap();
+            assert_eq!(read(home.path()), None, "{bad:?}");
+        }
+        for bad in ["".to_string(), "\n".to_string(), to_text(&[String::new()]), "a:1".to_string()]
+        {
+            fs::write(home.path().join(LIST), &bad).unwrap();
             assert_eq!(read(home.path()), None, "{bad:?}");
         }
         remove(home.path()).unwrap();

@@ -3,7 +3,8 @@
 Arguments: the mode, the number of steps, the folder to save to. With `READER` in the environment, a reader of the program has
 the batches. With `CHANGES`, a trainer that was started again feeds other numbers. With `PLAIN`, the program itself cuts gradients for
 servers, and there is a parameter that every server has a part of. While there is a file `no_servers`, no server starts; while
-there is one `no_turn.N`, server N waits before it does, for a minute at most. `N_ROWS` says how many equal
+there is one `no_turn.N`, server N waits before it does, for a minute at most; so does trainer N before it begins, if there is one
+`no_start.N`. `N_ROWS` says how many equal
 samples a step of a mode other than sync has.
 
 The steps of an undisturbed start take two seconds together, and the last steps are not made, until there is a file `hurry`: a
@@ -30,6 +31,11 @@ mode, n_steps, folder = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 is_exact = mode == "sync"
 fluid.default_startup_program().random_seed = fluid.default_main_program().random_seed = 7
 fleet.init(role_maker.PaddleCloudRoleMaker())
+if fleet.is_worker():
+    until = time.monotonic() + 60
+    while os.path.exists("no_start.%d" % fleet.worker_index()) and time.monotonic() < until:
+        with open("held.%d" % fleet.worker_index(), "w"):
+            time.sleep(0.01)
 x = fluid.layers.data("x", [4])
 constant = fluid.initializer.Constant(1.0)
 product = fluid.layers.fc(x, 1, bias_attr=False, param_attr=fluid.ParamAttr(name="w", initializer=constant))

@@ -73,10 +73,10 @@ class SmallDisk:
 
 
 def damage_newest_cuts(folder, n):
-    """Changes a byte in the middle of each of the newest files of a server's folder; returns their names."""
+    """Changes a byte in the middle of each of the newest files of a server's folder, and of their second copies; returns their names."""
     names = [name for name in os.listdir(folder) if re.fullmatch(r"(cut|base)\.\d+", name)]
     newest = sorted(names, key=lambda name: int(name.split(".")[1]))[-n:]
-    for name in newest:
+    for name in newest + [name + ".again" for name in newest]:
         path = os.path.join(folder, name)
         with open(path, "r+b") as file:
             file.seek(os.path.getsize(path) // 2)

@@ -1,13 +1,16 @@
 """A small job to disturb: what it saves in the end does not depend on what died on the way.
 
-Arguments: the mode, where the data comes from (`run`, `dataset` or `pipe`), and the folder to save to.
+Arguments: the mode, where the data comes from (`run`, `dataset`, `pipe` or `shuffle`), and the folder to save to. With `RIG_PACE` in the
+environment, a step of `run` takes at least so many seconds, until there is a file `hurry`.
 
 Two kinds of numbers are saved. The net is trained by Adam with an AUC beside it, so every bit of every step counts: in
 sync, the folder of a disturbed job has the bytes of an undisturbed one. The `ledger` is a table with one row for each sample
 of the job; a sample's gradient is 1 for its own row, so in any mode a row says how often its sample was counted.
 """
 
+import os
 import sys
+import time
 
 import numpy
 import paddle.fluid as fluid
@@ -61,6 +64,14 @@ if fleet.is_server():
     fleet.run_server()
 
 
+def pace(n_steps=1):
+    """Gives the rig time to disturb this job. What is trained does not depend on it."""
+    seconds = float(os.environ.get("RIG_PACE", "0")) * n_steps
+    until = time.monotonic() + seconds
+    while time.monotonic() < until and not os.path.exists("hurry"):
+        time.sleep(min(0.02, seconds))
+
+
 def train_by_run(exe, rank):
     """The script's own loop."""
     for epoch in range(EPOCHS):
@@ -70,6 +81,7 @@ def train_by_run(exe, rank):
                 for first in range(0, len(samples), BATCH):
                     feed = feed_of(samples[first : first + BATCH])
                     exe.run(fleet.main_program, feed=feed, fetch_list=shown)
+                    pace()
 
 
 def train_by_dataset(exe, rank, command):
@@ -84,12 +96,28 @@ def train_by_dataset(exe, rank, command):
         exe.train_from_dataset(fleet.main_program, dataset, fetch_list=shown, print_period=1000)
 
 
+def train_by_shuffle(exe, rank):
+    """One pass for each epoch, over samples that all trainers have shuffled among each other."""
+    for epoch in range(EPOCHS):
+        dataset = fluid.DatasetFactory().create_dataset("InMemoryDataset")
+        dataset.set_use_var([ids, dense, number, label] if is_exact else [number])
+        dataset.set_batch_size(BATCH)
+        names = ["data/%d/part-%d" % (epoch, at) for at in range(FILES)]
+        dataset.set_filelist([name for at, name in enumerate(names) if at % fleet.worker_num() == rank])
+        dataset.load_into_memory()
+        dataset.global_shuffle(fleet)
+        exe.train_from_dataset(fleet.main_program, dataset, fetch_list=shown, print_period=1000)
+        pace(100)
+
+
 if fleet.is_worker():
     fleet.init_worker()
     exe = fluid.Executor(fluid.CPUPlace())
     exe.run(fleet.startup_program)
     if source == "run":
         train_by_run(exe, fleet.worker_index())
+    elif source == "shuffle":
+        train_by_shuffle(exe, fleet.worker_index())
     else:
         train_by_dataset(exe, fleet.worker_index(), "python -S filter.py" if source == "pipe" else "cat")
     fleet.barrier_worker()

@@ -48,7 +48,8 @@ class Job:
     def start(self):
         """Starts the launcher, or starts it again."""
         options = self.options
-        command = [sys.executable, "-m", "paddlewheel", "launch_ps", "--worker_num", "2", "--server_num", "2"]
+        command = [sys.executable, "-m", "paddlewheel", "launch_ps", "--worker_num", "2"]
+        command += ["--server_num", str(getattr(options, "n_servers", 2))]
         if options.kills:
             command += ["--snapshot_dir", "snapshots", "--snapshot_secs", str(options.snapshot_secs)]
             command += ["--max_restarts", "10000"]
@@ -91,6 +92,19 @@ class Job:
             wait_until(lambda: not any(map(is_alive, others)), "the launcher's processes outlive it")
             self.start()
         return True
+
+    def hurry(self):
+        """Nothing more is to happen to it."""
+        with open(os.path.join(self.folder, "hurry"), "w"):
+            pass
+
+    def restart_killed(self):
+        """Kills the launcher, and starts it again with the same command."""
+        others = [pid for _, pid in self.processes()]
+        self.launcher.kill()
+        self.launcher.wait()
+        wait_until(lambda: not any(map(is_alive, others)), "the launcher's processes outlive it")
+        self.start()
 
     def finish(self):
         """Waits for the end."""
@@ -203,12 +217,12 @@ def is_alive(pid):
         return False
 
 
-def wait_until(so, what):
+def wait_until(so, what, every=0.01):
     deadline = time.monotonic() + LIMIT
     while not so():
         if time.monotonic() > deadline:
             raise Failed(what)
-        time.sleep(0.01)
+        time.sleep(every)
 
 
 def rows_of_table(path):
@@ -248,7 +262,7 @@ def run(folder, options, rng, n_kills, wanted):
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--mode", default="sync", choices=["sync", "ssp", "async", "half_async", "geo"])
-    parser.add_argument("--source", default="dataset", choices=["run", "dataset", "pipe"])
+    parser.add_argument("--source", default="dataset", choices=["run", "dataset", "pipe", "shuffle"])
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--per_job", type=int, default=10, help="kills of one job")
     parser.add_argument("--seed", type=int, default=0)

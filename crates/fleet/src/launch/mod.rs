@@ -54,7 +54,8 @@ fn run_ps(mut options: PsOptions, host: &Host, console: &mut Console) -> Result<
         snapshots: recover::named(&options.recovery, &flags).as_deref(),
     })?;
     options.log_dir = logs.folder.clone();
-    let mut job = plan::ps(options.clone())?;
+    let n_began = recover::go_on_scaled(&mut options, &logs, &flags)?;
+    let mut job = Job { n_began, ..plan::ps(options.clone())? };
     job.lines.extend(logs.line.clone());
     job.shared = secret::prepare(&job, &options.safety, &crate::env::process)?;
     tell_form(&mut job, options.log_format);
@@ -62,8 +63,8 @@ fn run_ps(mut options: PsOptions, host: &Host, console: &mut Console) -> Result<
     let snapshots = recover::prepare(&mut job, &options, &logs, &flags)?;
     if let Some(folder) = &job.snapshots {
         logs.note(folder);
-        // What was wanted of another launcher, and where its servers were, is out of date.
-        scale::answer(folder, &format!("the job has {} servers", job.n_servers))?;
+        // Where the servers of another launcher were is out of date, and so is what nobody waits for any more.
+        scale::begin(folder)?;
         let removed = train::server_list::remove(folder);
         let path = || folder.clone();
         removed.map_err(|source| Error::File { what: "clear", path: path(), source })?;

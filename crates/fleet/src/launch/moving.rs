@@ -21,7 +21,8 @@ use super::group::ProcessGroup;
 use super::member::{Member, Starter};
 use super::plan::{self, OtherServers};
 use super::ports::Ports;
-use super::{scale, snapshots};
+use super::scale::{self, ScaleRequest};
+use super::snapshots;
 use crate::error::{Error, Result};
 use crate::role::RoleKind;
 
@@ -39,7 +40,9 @@ const ANSWER: Duration = Duration::from_millis(20);
 /// Servers that take the place of others.
 pub(super) struct Moving {
     folder: PathBuf,
-    endpoints: Vec<String>,
+    request: ScaleRequest,
+    /// Where the new ones are.
+    pub(super) endpoints: Vec<String>,
     newcomers: Vec<Member>,
     stage: MovePhase,
     since: Instant,
@@ -72,18 +75,18 @@ impl Moving {
         starter: Starter<'_>,
         group: &ProcessGroup,
         folder: &Path,
-        n: usize,
+        request: ScaleRequest,
         turn: usize,
     ) -> Result<Self> {
         let OtherServers { processes, endpoints, ports } =
-            plan::other_servers(starter.job, n, turn)?;
+            plan::other_servers(starter.job, request.n_servers, turn)?;
         clear_standby(folder)?;
         let mut newcomers = Vec::new();
         for process in &processes {
             newcomers.push(Member::start(starter, process, group)?);
         }
         let (folder, since, ports) = (folder.to_path_buf(), Instant::now(), Some(ports));
-        Ok(Self { folder, endpoints, newcomers, stage: MovePhase::Start, since, ports })
+        Ok(Self { folder, request, endpoints, newcomers, stage: MovePhase::Start, since, ports })
     }
 
     /// Goes on with it. Servers among `members` are replaced.
@@ -125,7 +128,7 @@ impl Moving {
             member.wait();
         }
         clear_standby(&self.folder)?;
-        scale::refuse(&self.folder, why)?;
+        scale::refuse(&self.folder, &self.request, why)?;
         Ok(Moved::GivenUp)
     }
 
@@ -168,10 +171,11 @@ impl Moving {
         let is_late = self.since.elapsed() >= LISTEN;
         match self.endpoints.iter().all(listens) {
             false if is_late => {
-                scale::answer(&self.folder, &format!("the job has {n} servers, which load"))?;
+                let text = format!("the job has {n} servers, which load");
+                scale::done(&self.folder, &self.request, &text)?;
             }
             false => return Ok(Moved::NotYet),
-            true => scale::answer(&self.folder, &format!("the job has {n} servers"))?,
+            true => scale::done(&self.folder, &self.request, &format!("the job has {n} servers"))?,
         }
         Ok(Moved::Done(n))
     }

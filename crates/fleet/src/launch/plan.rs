@@ -48,6 +48,9 @@ impl Process {
     }
 }
 
+/// Servers of a job, unless somebody says otherwise.
+pub(crate) const N_SERVERS: usize = 2;
+
 /// All that is started on this machine.
 #[derive(Debug)]
 pub(crate) struct Job {
@@ -55,6 +58,8 @@ pub(crate) struct Job {
     pub(crate) processes: Vec<Process>,
     /// Servers on all machines.
     pub(crate) n_servers: usize,
+    /// Servers that it was started with, if their number was changed while it ran.
+    pub(crate) n_began: Option<usize>,
     /// Trainers on all machines.
     pub(crate) n_trainers: usize,
     /// What each of them runs.
@@ -183,6 +188,7 @@ pub(crate) fn ps(options: PsOptions) -> Result<Job> {
     Ok(Job {
         processes,
         n_servers: servers.len(),
+        n_began: None,
         n_trainers,
         script: options.script.clone(),
         is_wide: nodes.is_wide(),
@@ -302,7 +308,7 @@ fn endpoints(
     ports: &mut Ports,
     lines: &mut Vec<String>,
 ) -> Result<Vec<Endpoint>> {
-    let n = options.n_servers.unwrap_or(2);
+    let n = options.n_servers.unwrap_or(N_SERVERS);
     let option = PortOption { name: "--start_port", value: options.start_port };
     let start = first_port(option, nodes, n, ports, lines)?;
     Ok(spread(nodes, start, n))
@@ -393,6 +399,7 @@ pub(crate) fn collective(
     Ok(Job {
         processes,
         n_servers: 0,
+        n_began: None,
         n_trainers: endpoints.len(),
         script: options.script.clone(),
         is_wide: nodes.is_wide(),

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::logs::Logs;
 use super::options::{PsOptions, RecoveryOptions};
-use super::plan::Job;
+use super::plan::{self, Job};
 use super::restarts::Policy;
-use super::snapshots::{FolderRequest, Identity, Snapshots, folder_of};
+use super::snapshots::{self, FolderRequest, Identity, Snapshots, folder_of};
 use crate::error::Result;
 use crate::flags::Flags;
 use crate::recovery::Recovery;
@@ -69,6 +69,29 @@ pub(super) fn prepare(
         resumes: snapshots.is_begun,
     };
     Ok(Some(snapshots))
+}
+
+/// A job whose number of servers was changed while it ran goes on with those that it has: the same command goes on with
+/// it. Its servers look for what is theirs in the folder, because they may have died before all had taken it over. The
+/// answer is the number of servers that it was started with, if so.
+pub(super) fn go_on_scaled(
+    options: &mut PsOptions,
+    logs: &Logs,
+    flags: &Flags,
+) -> Result<Option<usize>> {
+    let RecoveryOptions { resume, .. } = &options.recovery;
+    let is_asked = resume.is_some() || flags.resume().is_some();
+    if is_asked || !options.nodes.is_empty() || !options.endpoints.is_empty() {
+        return Ok(None);
+    }
+    let usual = || is_wanted(&options.recovery, flags).then(|| logs.snapshots.clone());
+    let Some(folder) = named(&options.recovery, flags).or_else(usual) else { return Ok(None) };
+    let n_servers = options.n_servers.unwrap_or(plan::N_SERVERS);
+    let ours = Identity::of_script(&options.script, n_servers, options.n_trainers);
+    let Some(found) = snapshots::scaled(&folder, &ours)? else { return Ok(None) };
+    options.n_servers = Some(found.n_servers);
+    (options.recovery.snapshot_dir, options.recovery.resume) = (Some(folder.clone()), Some(folder));
+    Ok(Some(found.n_began))
 }
 
 /// The folder of snapshots, if one was named.

@@ -23,6 +23,9 @@ use crate::role::RoleKind;
 /// The format of `job`.
 const VERSION: u32 = 1;
 const MAGIC: &str = "paddlewheel job";
+/// Who the job is, and the same again.
+const JOB: &str = "job";
+const JOB_AGAIN: &str = "job.again";
 /// Bytes that are written to see whether there is space.
 const TRIAL_BYTES: usize = 4 << 20;
 /// A file that says who a job is has no more; a larger one is something else.
@@ -40,11 +43,14 @@ pub(super) struct Identity {
     arguments: Vec<String>,
     n_servers: usize,
     n_trainers: usize,
+    /// Servers that it was started with, if their number was changed while it ran.
+    n_began: Option<usize>,
 }
 
 impl Identity {
     pub(super) fn of(job: &Job) -> Self {
-        Self::of_script(&job.script, job.n_servers, job.n_trainers)
+        let identity = Self::of_script(&job.script, job.n_servers, job.n_trainers);
+        Self { n_began: job.n_began, ..identity }
     }
 
     pub(super) fn of_script(script: &ScriptCommand, n_servers: usize, n_trainers: usize) -> Self {
@@ -55,17 +61,20 @@ impl Identity {
             arguments: arguments.clone(),
             n_servers,
             n_trainers,
+            n_began: None,
         }
     }
 
     fn to_text(&self) -> String {
         let mut text = format!("{MAGIC} {VERSION}\nservers {}\n", self.n_servers);
         text += &format!("trainers {}\n", self.n_trainers);
+        text += &self.n_began.map_or_else(String::new, |n| format!("began {n}\n"));
         text += &format!("script {}\n", escaped(&self.script.to_string_lossy()));
         for argument in &self.arguments {
             text += &format!("argument {}\n", escaped(argument));
         }
-        text + "end\n"
+        let check = crc32fast::hash(text.as_bytes());
+        text + &format!("check {check:08x}\nend\n")
     }
 
     fn from_text(text: &str, folder: &Path, path: &Path) -> SnapshotResult<Self> {
@@ -75,19 +84,33 @@ impl Identity {
         let version = version.and_then(|rest| rest.trim().parse().ok());
         match version.ok_or_else(|| damaged("it does not say what it is"))? {
             VERSION => {}
+            _ if has_our_form(text) => return Err(damaged("its number is none that was written")),
             version => {
                 let (folder, known) = (folder.to_path_buf(), VERSION);
                 return Err(SnapshotError::Newer { folder, version, known });
             }
         }
-        let mut found =
-            Self { script: PathBuf::new(), arguments: Vec::new(), n_servers: 0, n_trainers: 0 };
+        let mut found = Self {
+            script: PathBuf::new(),
+            arguments: Vec::new(),
+            n_servers: 0,
+            n_trainers: 0,
+            n_began: None,
+        };
         for line in lines {
             let (name, value) = line.split_once(' ').unwrap_or((line, ""));
             let number = || value.parse().map_err(|_| damaged("a number is none"));
             match name {
                 "servers" => found.n_servers = number()?,
                 "trainers" => found.n_trainers = number()?,
+                "began" => found.n_began = Some(number()?),
+                "check" => {
+                    let start = text.find("\ncheck ").map_or("", |at| &text[..=at]);
+                    let check = u32::from_str_radix(value, 16).ok();
+                    if check != Some(crc32fast::hash(start.as_bytes())) {
+                        return Err(damaged("it has other bytes than were written"));
+                    }
+                }
                 "script" => found.script = unescaped(value).into(),
                 "argument" => found.arguments.push(unescaped(value)),
                 "end" => return Ok(found),
@@ -99,15 +122,33 @@ impl Identity {
 
     /// The job in words.
     fn words(&self) -> String {
-        let Self { script, arguments, n_servers, n_trainers } = self;
+        let Self { script, arguments, n_servers, n_trainers, .. } = self;
         let words = [&[script.to_string_lossy().into_owned()], &arguments[..]].concat().join(" ");
         format!("{words}, {n_servers} servers, {n_trainers} trainers")
+    }
+
+    /// Whether this command goes on with a job, whose number of servers may have been changed while it ran.
+    fn goes_on_with(&self, job: &Self) -> bool {
+        let n_began = job.n_began.unwrap_or(job.n_servers);
+        self.has_command_of(job)
+            && self.n_trainers == job.n_trainers
+            && [job.n_servers, n_began].contains(&self.n_servers)
     }
 
     /// Whether the other has the same command, with whatever numbers of processes.
     fn has_command_of(&self, other: &Self) -> bool {
         (&self.script, &self.arguments) == (&other.script, &other.arguments)
     }
+}
+
+/// Whether the text has a checksum as this release writes it: then it is of this release, and its number is damaged. A
+/// later release that changes the form changes what is before the number.
+fn has_our_form(text: &str) -> bool {
+    let rest = text.split_once('\n').map_or("", |(_, rest)| rest);
+    let ours = format!("{MAGIC} {VERSION}\n{rest}");
+    let Some(at) = ours.find("\ncheck ") else { return false };
+    let check = ours[at + 7..].lines().next().and_then(|word| u32::from_str_radix(word, 16).ok());
+    check == Some(crc32fast::hash(ours[..=at].as_bytes()))
 }
 
 fn escaped(text: &str) -> String {
@@ -174,7 +215,10 @@ impl Snapshots {
         let found = read_job(&folder)?;
         if let Some(theirs) = &found {
             let ours = &wanted.identity;
-            let is_ours = if is_resumed { ours.has_command_of(theirs) } else { ours == theirs };
+            let is_ours = match is_resumed {
+                true => ours.has_command_of(theirs),
+                false => ours.goes_on_with(theirs),
+            };
             if !is_ours {
                 let (ours, theirs) = (ours.words(), theirs.words());
                 return Err(SnapshotError::OtherJob { folder, theirs, ours }.into());
@@ -192,7 +236,10 @@ impl Snapshots {
         if !self.is_begun || self.resume.as_ref() == Some(&self.folder) || !mark.exists() {
             return Ok(false);
         }
-        for name in own {
+        let is_server = |name: &String| name.starts_with("server.");
+        // Of one machine: it may have had more servers when it finished.
+        let all = names_in(&self.folder).into_iter().filter(|_| self.suffix.is_empty());
+        for name in own.chain(all.filter(is_server)) {
             let folder = self.folder.join(name);
             match fs::remove_dir_all(&folder) {
                 Err(error) if error.kind() != ErrorKind::NotFound => {
@@ -248,7 +295,13 @@ pub(super) fn nodes_in_use(folder: &Path) -> Vec<String> {
     nodes
 }
 
-fn is_held(lock: &Path) -> bool {
+/// The names in a folder; none of one that cannot be read.
+fn names_in(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+}
+
+pub(super) fn is_held(lock: &Path) -> bool {
     let lock = File::options().append(true).open(lock);
     lock.is_ok_and(|lock| matches!(lock.try_lock(), Err(TryLockError::WouldBlock)))
 }
@@ -258,15 +311,36 @@ pub(super) fn n_servers(folder: &Path) -> Result<Option<usize>> {
     Ok(read_job(folder)?.map(|job| job.n_servers))
 }
 
+/// A job that got another number of servers while it ran.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Scaled {
+    /// The servers that it has.
+    pub(super) n_servers: usize,
+    /// Those that it was started with.
+    pub(super) n_began: usize,
+}
+
+/// Whether the job in a folder got another number of servers, and goes on with this command.
+pub(super) fn scaled(folder: &Path, ours: &Identity) -> Result<Option<Scaled>> {
+    let is_over = folder.join("finished").exists();
+    let found = read_job(folder)?.filter(|job| !is_over && ours.goes_on_with(job));
+    let scaled = |job: Identity| {
+        let n_began = job.n_began.filter(|&n| n != job.n_servers)?;
+        Some(Scaled { n_servers: job.n_servers, n_began })
+    };
+    Ok(found.and_then(scaled))
+}
+
 /// The job has another number of servers from now on.
 pub(super) fn renumber(folder: &Path, job: &Job, n_servers: usize) -> Result<()> {
-    let identity = Identity { n_servers, ..Identity::of(job) };
-    write_job(folder, "", &identity).map_err(|source| unusable(folder, source).into())
+    let n_began = Some(job.n_began.unwrap_or(job.n_servers)).filter(|&n| n != n_servers);
+    let identity = Identity { n_servers, n_began, ..Identity::of(job) };
+    write_job(folder, &identity).map_err(|source| unusable(folder, source).into())
 }
 
 /// Takes a lock. Returns whether another process has it. A process that was just started may hold
 /// the locks of its parent for a moment.
-fn is_locked(lock: &File) -> bool {
+pub(super) fn is_locked(lock: &File) -> bool {
     let deadline = Instant::now() + LOCK_WAIT;
     while matches!(lock.try_lock(), Err(TryLockError::WouldBlock)) {
         if Instant::now() >= deadline {
@@ -293,8 +367,19 @@ fn checked(folder: &Path) -> Result<PathBuf> {
     Ok(full)
 }
 
+/// Who the job of a folder is. If the file is damaged, the second one says it.
 fn read_job(folder: &Path) -> SnapshotResult<Option<Identity>> {
-    let path = folder.join("job");
+    match read_job_file(folder, JOB) {
+        Err(damaged @ SnapshotError::Damaged { .. }) => match read_job_file(folder, JOB_AGAIN) {
+            Ok(Some(identity)) => Ok(Some(identity)),
+            _ => Err(damaged),
+        },
+        read => read,
+    }
+}
+
+fn read_job_file(folder: &Path, name: &str) -> SnapshotResult<Option<Identity>> {
+    let path = folder.join(name);
     match fs::metadata(&path) {
         Ok(data) if data.len() > JOB_BYTES_MAX => {
             return Err(SnapshotError::Damaged { path, problem: "it is too large" });
@@ -313,9 +398,13 @@ fn read_job(folder: &Path) -> SnapshotResult<Option<Identity>> {
     }
 }
 
-/// Puts `job` in place as a whole: after a crash it is the old one or the new one.
+/// Puts `job` in place as a whole: after a crash it is the old one or the new one. The second one is for a disk that
+/// damages the first.
 fn write_job(folder: &Path, identity: &Identity) -> io::Result<()> {
-    durable::replace_with(&folder.join("job"), Access::Owner, identity.to_text().as_bytes())
+    for name in [JOB, JOB_AGAIN] {
+        durable::replace_with(&folder.join(name), Access::Owner, identity.to_text().as_bytes())?;
+    }
+    Ok(())
 }
 
 /// Writes a few megabytes and removes them.

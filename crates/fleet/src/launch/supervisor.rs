@@ -129,6 +129,8 @@ struct Processes<'a> {
     start: Instant,
     /// Servers of the job.
     n_servers: usize,
+    /// Where they are, if they have taken the place of others.
+    endpoints: Vec<String>,
     /// Servers that take the place of others.
     moving: Option<Moving>,
     /// The ports of those that did; theirs until the job is over.
@@ -156,6 +158,7 @@ impl<'a> Processes<'a> {
             group,
             start,
             n_servers,
+            endpoints: Vec::new(),
             moving,
             ports,
             watched,
@@ -235,25 +238,27 @@ impl<'a> Processes<'a> {
                 Moved::Done(n) => {
                     console.say(&format!("the job has {n} servers"));
                     self.n_servers = n;
+                    self.endpoints = moving.endpoints.clone();
                     self.ports.extend(moving.ports.take());
                 }
             }
             self.moving = None;
         }
         let Some(folder) = &self.job.snapshots else { return Ok(()) };
-        let Some(n) = scale::wanted(folder) else { return Ok(()) };
+        let Some(request) = scale::wanted(folder) else { return Ok(()) };
+        let n = request.n_servers;
         match &self.job.fixed_size {
             _ if n == self.n_servers => {
-                return scale::answer(folder, &format!("the job has {n} servers"));
+                return scale::done(folder, &request, &format!("the job has {n} servers"));
             }
-            Some(why) => return scale::refuse(folder, why),
+            Some(why) => return scale::refuse(folder, &request, why),
             None => {}
         }
         console.say(&format!("the job is to have {n} servers: they are started beside the others"));
         let turn = self.ports.len() + 1;
-        match Moving::start(self.starter, &self.group, folder, n, turn) {
+        match Moving::start(self.starter, &self.group, folder, request.clone(), turn) {
             Ok(moving) => self.moving = Some(moving),
-            Err(error) => scale::refuse(folder, &error.to_string())?,
+            Err(error) => scale::refuse(folder, &request, &error.to_string())?,
         }
         Ok(())
     }
@@ -341,11 +346,12 @@ impl<'a> Processes<'a> {
     /// Tells watchers how processes are, and people how far the job is: on a terminal at once, in a log
     /// once a minute.
     fn tell(&mut self, console: &mut Console) {
-        let Some(watched) = self.watched else { return };
         if self.told.elapsed() < TELL_EVERY {
             return;
         }
         self.told = Instant::now();
+        self.keep_list();
+        let Some(watched) = self.watched else { return };
         self.tell_watchers();
         self.line = watched.line(console);
         if let Some(line) = &self.line
@@ -354,6 +360,18 @@ impl<'a> Processes<'a> {
         {
             self.noted = Instant::now();
             console.say(line);
+        }
+    }
+
+    /// Writes the list of servers again if it was damaged: trainers that wait look at it.
+    fn keep_list(&self) {
+        let Some(folder) = self.job.snapshots.as_ref().filter(|_| !self.endpoints.is_empty())
+        else {
+            return;
+        };
+        if self.moving.is_none() && train::server_list::read(folder).is_none() {
+            // A disk that takes nothing now is tried again.
+            let _ = train::server_list::write(folder, &self.endpoints);
         }
     }
 

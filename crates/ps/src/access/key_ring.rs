@@ -77,9 +77,9 @@ impl KeyRing {
     /// Keeps the keys of others under a name.
     pub(crate) fn keep_others(&self, name: &str, known: &KnownKeys) {
         let Some(path) = self.others_file(name) else { return };
-        let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
-        let written = write(&temporary, known.to_text().as_bytes());
-        if let Err(error) = written.and_then(|()| fs::rename(&temporary, &path)) {
+        let written =
+            durable::replace_with(&path, durable::Access::Owner, known.to_text().as_bytes());
+        if let Err(error) = written {
             lines::key_not_kept(Some(&path), &error).say_once();
         }
     }

@@ -4,6 +4,8 @@
 //! `version u32`, the protocol (`length u64`, bytes), `count u32`, and for each trainer that gave
 //! something: `rank u32`, `length u64`, bytes. A journal is a list of the same entries without a count.
 
+use std::collections::BTreeMap;
+
 use crate::chunks::Chunks;
 use crate::codec::{Blobs, Destination, LIST_MAX, Reader, Writer};
 use crate::error::{Error, Result};
@@ -168,6 +170,19 @@ pub(super) fn journal_of(journal: &[u8], trainer: TrainerId) -> Result<Vec<u8>> 
     Ok(own.flat_map(|(_, given)| given).copied().collect())
 }
 
+/// A journal with what each trainer gave made smaller, which `smaller` does; none if that cannot be.
+pub fn compacted(journal: &[u8], smaller: &dyn Fn(&[u8]) -> Option<Vec<u8>>) -> Option<Vec<u8>> {
+    let mut given: BTreeMap<TrainerId, Vec<u8>> = BTreeMap::new();
+    for (trainer, part) in entries(journal).ok()? {
+        given.entry(trainer).or_default().extend_from_slice(part);
+    }
+    let mut all = Vec::new();
+    for (trainer, given) in given {
+        add_entry(&mut all, trainer, &smaller(&given)?);
+    }
+    Some(all)
+}
+
 /// What trainers gave to a journal, in its order.
 pub(super) fn entries(mut journal: &[u8]) -> Result<Vec<(TrainerId, &[u8])>> {
     let mut all = Vec::new();
@@ -261,5 +276,11 @@ mod tests {
         assert_eq!(journal_of(&journal, TrainerId(0)).unwrap(), [1, 2, 3, 4]);
         assert_eq!(journal_of(&journal, TrainerId(5)).unwrap(), []);
         assert!(journal_of(&journal[..journal.len() - 1], TrainerId(0)).is_err());
+        let last = |given: &[u8]| given.last().map(|&last| vec![last]);
+        let small = compacted(&journal, &last).unwrap();
+        assert_eq!(journal_of(&small, TrainerId(0)).unwrap(), [4]);
+        assert_eq!(journal_of(&small, TrainerId(1)).unwrap(), [8]);
+        assert_eq!(compacted(&journal, &|_| None), None);
+        assert_eq!(compacted(&journal[1..], &last), None);
     }
 }

@@ -35,6 +35,7 @@ mod work;
 mod tests;
 
 pub use apply::Apply;
+pub use cut_state::compacted;
 pub use memory::ServerMemory;
 pub use repartition::{KeptBytes, ServerShare, StateOfOthers, repartition};
 pub use size::Size;
@@ -407,8 +408,8 @@ impl Server {
                 self.cut_written(now, now.since(since), written);
             }
             (Some(Purpose::RollBack), Outcome::Loaded(loaded)) => self.rolled_back(now, loaded),
-            (Some(Purpose::Recall { asker, from }), Outcome::Bytes(journal)) => {
-                self.recalled(asker, from, journal);
+            (Some(Purpose::Recall { asker, from }), Outcome::Recalled(journal)) => {
+                self.recalled(now, asker, from, journal);
             }
             (Some(Purpose::Stale), _) => {}
             (Some(Purpose::News(NewsAsked { asker, incarnation, vars })), outcome) => {

@@ -111,7 +111,7 @@ impl Server {
             Outcome::Size(size) => Ok(self.stats_with(size).into()),
             Outcome::Served(served) => served.map(|()| Done.into()),
             Outcome::Checked(checked) => checked.map(|_| Done.into()),
-            Outcome::Begun(_) | Outcome::Written(_) | Outcome::Loaded(_) | Outcome::Bytes(_) => {
+            Outcome::Begun(_) | Outcome::Written(_) | Outcome::Loaded(_) | Outcome::Recalled(_) => {
                 Ok(Done.into())
             }
         };

@@ -308,13 +308,30 @@ impl Server {
         }
     }
 
-    pub(super) fn recalled(&mut self, asker: Asker, from: u64, own: Result<Vec<u8>, Refusal>) {
-        match own {
-            Ok(journal) => {
+    /// A journal was read. If it is damaged, so is every cut that needs it: the next term begins from an older one.
+    pub(super) fn recalled(
+        &mut self,
+        now: Millis,
+        asker: Asker,
+        from: u64,
+        journal: OfCuts<Vec<u8>>,
+    ) {
+        let Term { number, base } = self.terms.term;
+        let OfCuts { result, whole } = journal;
+        match (result, base) {
+            (Ok(journal), _) => {
                 self.terms.journals.insert(asker.trainer, journal.into());
                 self.tell_piece(asker, from);
             }
-            Err(refusal) => self.reply(asker.conn, asker.id, refusal),
+            (Err(refusal), Some(base)) if !whole.contains(&base) => {
+                self.warn(format!(
+                    "what trainers have given up to cut {base} cannot be read: {refusal}; everybody goes back to \
+                     the newest cut that is whole on all servers"
+                ));
+                self.cuts.only(&whole);
+                self.open(now, number + 1);
+            }
+            (Err(refusal), _) => self.reply(asker.conn, asker.id, refusal),
         }
     }
 

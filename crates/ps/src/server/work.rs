@@ -83,7 +83,7 @@ pub(super) enum Outcome {
     /// What was kept with a cut that was loaded.
     Loaded(OfCuts<Vec<u8>>),
     /// What a trainer gave to a journal.
-    Bytes(Result<Vec<u8>, Refusal>),
+    Recalled(OfCuts<Vec<u8>>),
 }
 
 /// What became of work on cuts.
@@ -189,12 +189,24 @@ impl Work {
             Task::RollBack { cut, term } => {
                 Outcome::Loaded(OfCuts::new(store, store.roll_back(cut, term)))
             }
-            Task::Journal { trainer, cut } => Outcome::Bytes(store.journal(cut).and_then(|all| {
-                let own = journal_of(&all, trainer);
-                own.map_err(|error| Refusal::Failed(error.to_string()))
-            })),
+            Task::Journal { trainer, cut } => Outcome::Recalled(recalled(store, trainer, cut)),
         };
         WorkDone { id: self.id, outcome }
+    }
+}
+
+/// What a trainer gave to journals up to a cut. A journal that cannot be understood is of no use, however whole it is.
+fn recalled(store: &impl Store, trainer: TrainerId, cut: u64) -> OfCuts<Vec<u8>> {
+    let read = store.journal(cut);
+    let own = read.as_ref().ok().map(|all| journal_of(all, trainer));
+    match own {
+        Some(Err(error)) => {
+            let mut misread = OfCuts::new(store, Err(Refusal::Failed(error.to_string())));
+            misread.whole.retain(|&whole| whole < cut);
+            misread
+        }
+        Some(Ok(own)) => OfCuts::new(store, Ok(own)),
+        None => OfCuts::new(store, read),
     }
 }
 

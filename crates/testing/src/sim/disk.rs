@@ -21,6 +21,8 @@ pub struct File {
     is_whole: bool,
     /// It is listed, but cannot be loaded.
     is_damaged: bool,
+    /// It can be loaded, but a journal up to it cannot be read.
+    lost_journal: bool,
 }
 
 /// Something that was begun, and is not durable yet.
@@ -45,6 +47,8 @@ pub struct Disk {
     n_cuts: u64,
     /// A planted bug: if a cut cannot be loaded, the one before is.
     pub loads_another: bool,
+    /// A planted bug: a cut whose journal cannot be read stays listed.
+    pub recalls_in_vain: bool,
     /// A planted bug: torn files are not noticed.
     pub trusts_all: bool,
     /// A planted bug: what was written last is said to be durable and is not.
@@ -55,7 +59,9 @@ impl Disk {
     /// The disk of a server that goes on from a cut of others.
     pub fn from_others(record: CutRecord, ledger: Ledger) -> Self {
         let (cut, term, journal) = (record.cut, record.term, record.journal.to_vec());
-        let file = File { record, ledger, journal, is_whole: true, is_damaged: false };
+        let lost_journal = false;
+        let file =
+            File { record, ledger, journal, is_whole: true, is_damaged: false, lost_journal };
         Self { files: BTreeMap::from([(cut, file)]), term, ..Self::default() }
     }
 
@@ -71,16 +77,35 @@ impl Disk {
 
     /// Whether there are cuts to go back to, should the newest be damaged.
     pub fn has_older(&self) -> bool {
-        self.whole().count() >= 3 && !self.files.values().any(|file| file.is_damaged)
+        self.whole().count() >= 3
+            && !self.files.values().any(|file| file.is_damaged || file.lost_journal)
     }
 
-    /// The newest cut cannot be loaded any more, unless there are too few.
-    pub fn damage_newest(&mut self) -> bool {
+    /// The newest cut cannot be loaded any more, or what trainers gave to its journal cannot be read, unless there are
+    /// too few.
+    pub fn damage_newest(&mut self, in_journal: bool) -> bool {
         if !self.has_older() {
             return false;
         }
         let newest = self.files.values_mut().rev().find(|file| file.is_whole);
-        newest.map(|file| file.is_damaged = true).is_some()
+        let damage = |file: &mut File| match in_journal {
+            true => file.lost_journal = true,
+            false => file.is_damaged = true,
+        };
+        newest.map(damage).is_some()
+    }
+
+    /// The journals of all cuts up to one. If one is damaged, no cut that needs it is listed again.
+    pub fn recall(&mut self, cut: u64) -> Option<Vec<u8>> {
+        let file = self.file(cut)?;
+        if !file.lost_journal {
+            return Some(file.journal.clone());
+        }
+        if !self.recalls_in_vain {
+            let needs = self.files.range_mut(cut..).filter(|(_, file)| file.lost_journal);
+            needs.for_each(|(_, file)| file.is_whole = false);
+        }
+        None
     }
 
     /// The file of a cut, to go back to it. One that is damaged is put aside.
@@ -134,11 +159,13 @@ impl Disk {
     pub fn begin_cut(&mut self, record: CutRecord, ledger: Ledger) {
         self.settle();
         let before = self.files.range(..record.cut).next_back();
+        let lost_journal = before.is_some_and(|(_, file)| file.lost_journal);
         let mut journal = before.map_or_else(Vec::new, |(_, file)| file.journal.clone());
         journal.extend_from_slice(&record.journal.to_vec());
         let old = self.files.range(..record.complete).rev().skip(self.n_older);
         let old: Vec<Write> = old.map(|(&cut, _)| Write::Delete(cut)).collect();
-        let file = File { record, ledger, journal, is_whole: true, is_damaged: false };
+        let file =
+            File { record, ledger, journal, is_whole: true, is_damaged: false, lost_journal };
         self.under_way.push(Write::Cut(Box::new(file)));
         self.under_way.extend(old);
         self.settle_if(self.is_prompt);

@@ -270,8 +270,7 @@ impl Store for Book {
     }
 
     fn journal(&self, cut: u64) -> Result<Vec<u8>, Refusal> {
-        let journal = self.disk().file(cut).map(|file| file.journal.clone());
-        journal.ok_or_else(|| Refusal::Failed(format!("no cut {cut}")))
+        self.disk().recall(cut).ok_or_else(|| Refusal::Failed(format!("no cut {cut}")))
     }
 
     fn size(&self) -> Size {

@@ -100,7 +100,7 @@ impl World {
     /// A server dies, and its newest cut is damaged. A trainer that was through has nothing to go back with. What
     /// cannot be now may be later.
     pub(super) fn damage(&mut self, damage: Damage) {
-        let Damage { server, until_ms, back_ms, .. } = damage;
+        let Damage { server, until_ms, back_ms, in_journal, .. } = damage;
         let is_training = |trainer: &super::Trainer| trainer.at + 1 < trainer.script.len();
         let all_train = self.trainers.iter().all(|it| it.as_ref().is_some_and(is_training));
         let is_through = |trainer: &super::Trainer| trainer.at + 1 >= trainer.script.len();
@@ -115,7 +115,7 @@ impl World {
         let torn = self.plan.survival.as_ref().map_or(0, |it| it.torn_per_mille);
         self.survived.deaths += 1;
         self.stop_server(server, torn);
-        let is_damaged = self.servers[server].book.disk().damage_newest();
+        let is_damaged = self.servers[server].book.disk().damage_newest(in_journal);
         self.survived.damaged += u64::from(is_damaged);
         self.log.push(format!("{} ms: server {server} dies, damaged: {is_damaged}", self.now));
         self.start_server_after(server, back_ms);

@@ -141,6 +141,7 @@ impl World {
         disk.trusts_all = bug == Some(Bug::TornUnnoticed);
         disk.is_lazy = bug == Some(Bug::DurableTooEarly);
         disk.loads_another = bug == Some(Bug::LoadsAnother);
+        disk.recalls_in_vain = bug == Some(Bug::RecallsInVain);
         disk.n_older = self.plan.survival.as_ref().map_or(0, |survival| survival.n_older);
     }
 

@@ -72,7 +72,7 @@ pub struct Wish {
     pub back_ms: u64,
 }
 
-/// A server dies, and its newest cut is damaged, which shows when it is loaded.
+/// A server dies, and its newest cut is damaged, which shows when it is loaded, or when a trainer asks for what it gave.
 #[derive(Clone, Copy, Debug)]
 pub struct Damage {
     /// The server.
@@ -83,6 +83,8 @@ pub struct Damage {
     pub until_ms: u64,
     /// The next process starts so much later.
     pub back_ms: u64,
+    /// The cut can be loaded, and its journal cannot be read.
+    pub in_journal: bool,
 }
 
 /// The job gets another number of servers.
@@ -111,6 +113,8 @@ pub enum Bug {
     WishNotPassedOn,
     /// A server that cannot load a cut loads the one before, and tells nobody.
     LoadsAnother,
+    /// A server that cannot read a journal refuses the trainer, and offers the cut again.
+    RecallsInVain,
     /// Servers that take the place of others go on from the newest cut of each, not from one that all have.
     ResizesFromNewest,
 }
@@ -263,6 +267,7 @@ fn add_orders(rng: &mut Rng, plan: &mut Plan) {
                 at_ms: rng.below(calm_ms),
                 until_ms: calm_ms,
                 back_ms: 10 + rng.below_one_of(&[100, 1_000, 8_000]),
+                in_journal: rng.per_mille(500),
             };
             survival.damages = (0..n_damages).map(damage).collect();
         }
@@ -394,6 +399,7 @@ pub fn damaging_plan(seed: u64) -> Plan {
         at_ms: rng.below(2_000),
         until_ms: super::DEADLINE_MS,
         back_ms: 10 + rng.below_one_of(&[100, 1_000]),
+        in_journal: rng.per_mille(500),
     };
     let damages = (0..3).map(damage).collect();
     plan.survival = Some(Survival {

@@ -2,10 +2,14 @@
 
 use tensor::{Rows, Tensor, Value};
 
-use super::journal::{Answers, Journal, Outcome};
+use super::journal::{Answers, Journal};
 use super::print::{EventKind, EventPrint};
+use super::runs::Outcome;
 use super::state::{GeoState, GeoTable, LocalState};
 use crate::error::Result;
+
+/// So many events are read of a journal, which may say that one was done without end.
+const EVENTS_MAX: usize = 10_000;
 
 /// A state and a journal of two events, as servers keep them.
 pub fn examples() -> Vec<Vec<u8>> {
@@ -28,7 +32,8 @@ pub fn examples() -> Vec<Vec<u8>> {
 
 /// Reads bytes as a state, and as a journal with all its answers.
 pub fn read(bytes: &[u8]) -> Result<()> {
-    let journal = Answers::read(bytes, 0).map(|mut answers| while answers.next().is_ok() {});
+    let journal = Answers::read(bytes, 0)
+        .map(|mut answers| (0..EVENTS_MAX).take_while(|_| answers.next().is_ok()).for_each(drop));
     LocalState::from_bytes(bytes).map(drop).or(journal)
 }
 

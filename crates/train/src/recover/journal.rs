@@ -4,24 +4,18 @@
 //! A trainer sends its journal in parts, one with each cut. A part begins at the last cut that the
 //! server is known to have kept, so parts may overlap. The overlap is the same in both.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 
 use super::bytes::{ByteReader, ByteWriter};
 use super::print::{EventKind, EventPrint};
+use super::runs::{Outcome, Past, RunsReader, RunsWriter, Stretch};
 use crate::error::{Error, Result};
 
 /// The form of a part.
-const VERSION: u8 = 1;
-
-/// How an event ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// With this answer.
-    Answer(Vec<u8>),
-    /// With an error of these words.
-    Error(String),
-}
+const VERSION: u8 = 2;
+/// The form before: every event by itself.
+const VERSION_WITHOUT_RUNS: u8 = 1;
 
 /// Events since the last cut that all servers have kept.
 #[derive(Debug, Default)]
@@ -78,158 +72,234 @@ impl Journal {
 
     /// These events, as far as they are here, for a server to keep.
     pub(super) fn part(&self, events: Range<u64>) -> Vec<u8> {
-        let (mut body, mut labels) = (ByteWriter::default(), HashSet::new());
         let first = events.start.max(self.first);
         let at = |event: u64| (event.saturating_sub(self.first) as usize).min(self.entries.len());
         let (start, end) = (at(first), at(events.end));
-        body.u64(first);
-        body.count(end.saturating_sub(start));
+        let mut writer = RunsWriter::default();
         for JournalEntry { print, outcome } in self.entries.range(start..end.max(start)) {
-            body.u8(print.kind.code());
-            body.u64(print.names);
-            body.u64(print.values);
-            let is_new = labels.insert(print.names);
-            body.u8(u8::from(is_new));
-            if is_new {
-                body.str(self.labels.get(&print.names).map_or("", String::as_str));
+            let label = self.labels.get(&print.names).cloned().unwrap_or_default();
+            writer.push(Past { print: *print, label, outcome: outcome.clone() });
+        }
+        part_of(first, writer)
+    }
+}
+
+/// The bytes of a part.
+fn part_of(first: u64, writer: RunsWriter) -> Vec<u8> {
+    let (n_events, runs) = writer.finish();
+    let (mut part, mut body) = (ByteWriter::default(), ByteWriter::default());
+    body.u64(first);
+    body.u64(n_events);
+    body.0.extend(runs);
+    part.u8(VERSION);
+    part.bytes(&body.0);
+    part.0
+}
+
+/// Makes one part of many, or as few as there can be: what repeats takes no space. None if they cannot be read.
+pub(crate) fn compacted(journal: &[u8]) -> Option<Vec<u8>> {
+    let parts = read_parts(journal).ok()?;
+    let (mut all, mut open): (Vec<u8>, Option<(u64, u64, RunsWriter)>) = (Vec::new(), None);
+    for mut part in parts {
+        let next = open.as_ref().map_or(part.first, |(_, next, _)| *next);
+        if part.first > next
+            && let Some((first, _, writer)) = open.take()
+        {
+            all.extend(part_of(first, writer));
+        }
+        let (_, next, writer) =
+            open.get_or_insert_with(|| (part.first, part.first, RunsWriter::default()));
+        part.skip(next.saturating_sub(part.first)).ok()?;
+        while let Some(stretch) = part.next_stretch().ok()? {
+            *next += stretch.n_times * stretch.events.len() as u64;
+            writer.push_stretch(stretch);
+        }
+    }
+    if let Some((first, _, writer)) = open {
+        all.extend(part_of(first, writer));
+    }
+    Some(all)
+}
+
+/// A part of a journal that is read.
+#[derive(Debug)]
+struct PartReader {
+    version: u8,
+    body: Vec<u8>,
+    /// Bytes that were read.
+    at: usize,
+    first: u64,
+    /// Events that were not read.
+    n_left: u64,
+    runs: RunsReader,
+    /// Names of events, of parts of the first form.
+    labels: HashMap<u64, String>,
+    /// What is left of the stretch that was read last, and the place in it.
+    stretch: Option<(Stretch, usize)>,
+}
+
+impl PartReader {
+    fn new(version: u8, body: &[u8]) -> Result<Self> {
+        let mut from = ByteReader::new(body);
+        let (first, n_left) = (from.u64()?, from.u64()?);
+        Ok(Self {
+            version,
+            body: body.to_vec(),
+            at: body.len() - from.n_left(),
+            first,
+            n_left,
+            runs: RunsReader::default(),
+            labels: HashMap::new(),
+            stretch: None,
+        })
+    }
+
+    /// What is left of the stretch that was begun, or the next one; nothing behind the last.
+    fn next_stretch(&mut self) -> Result<Option<Stretch>> {
+        if let Some((Stretch { events, n_times }, at)) = self.stretch.take() {
+            if at == 0 {
+                return Ok(Some(Stretch { events, n_times }));
             }
-            match outcome {
-                Outcome::Answer(bytes) => {
-                    body.u8(0);
-                    body.bytes(bytes);
-                }
-                Outcome::Error(text) => {
-                    body.u8(1);
-                    body.str(text);
-                }
+            let rest = Stretch { events: events[at..].to_vec(), n_times: 1 };
+            if n_times > 1 {
+                self.stretch = Some((Stretch { events, n_times: n_times - 1 }, 0));
+            }
+            return Ok(Some(rest));
+        }
+        if self.n_left == 0 {
+            return Ok(None);
+        }
+        let mut from = ByteReader::new(&self.body[self.at..]);
+        let stretch = match self.version {
+            VERSION => self.runs.next(&mut from)?,
+            _ => Stretch { events: vec![read_entry(&mut from, &mut self.labels)?], n_times: 1 },
+        };
+        self.at = self.body.len() - from.n_left();
+        let n = stretch.n_times.checked_mul(stretch.events.len() as u64);
+        let n_left = n.and_then(|n| self.n_left.checked_sub(n));
+        self.n_left = n_left.ok_or(Error::BadState("more events than the journal says"))?;
+        Ok(Some(stretch))
+    }
+
+    /// The next event; nothing behind the last.
+    fn next_event(&mut self) -> Result<Option<Past>> {
+        if self.stretch.is_none() {
+            self.stretch = self.next_stretch()?.map(|stretch| (stretch, 0));
+        }
+        let Some((stretch, at)) = &mut self.stretch else { return Ok(None) };
+        let event = stretch.events[*at].clone();
+        *at += 1;
+        if *at == stretch.events.len() {
+            (stretch.n_times, *at) = (stretch.n_times - 1, 0);
+        }
+        if stretch.n_times == 0 {
+            self.stretch = None;
+        }
+        Ok(Some(event))
+    }
+
+    /// Leaves events out.
+    fn skip(&mut self, mut n: u64) -> Result<()> {
+        // To the end of a stretch that was begun.
+        while n > 0 && self.stretch.as_ref().is_some_and(|(_, at)| *at > 0) {
+            self.next_event()?;
+            n -= 1;
+        }
+        while n > 0 {
+            let Some(mut stretch) = self.next_stretch()? else { return Ok(()) };
+            let n_events = stretch.events.len() as u64;
+            let n_times = (n / n_events).min(stretch.n_times);
+            n -= n_times * n_events;
+            stretch.n_times -= n_times;
+            if stretch.n_times > 0 {
+                self.stretch = Some((stretch, n as usize));
+                return Ok(());
             }
         }
-        let mut part = ByteWriter::default();
-        part.u8(VERSION);
-        part.bytes(&body.0);
-        part.0
+        Ok(())
     }
+
+    /// Reads to the end: whether everything can be.
+    fn check(&mut self) -> Result<()> {
+        while self.next_stretch()?.is_some() {}
+        match self.at == self.body.len() {
+            true => Ok(()),
+            false => Err(Error::BadState("something follows the end of a journal")),
+        }
+    }
+}
+
+/// The parts of a journal, by their first events.
+fn read_parts(journal: &[u8]) -> Result<Vec<PartReader>> {
+    let (mut reader, mut parts) = (ByteReader::new(journal), Vec::new());
+    while !reader.is_empty() {
+        let version = reader.u8()?;
+        if ![VERSION, VERSION_WITHOUT_RUNS].contains(&version) {
+            return Err(Error::BadState("a journal of another release"));
+        }
+        parts.push(PartReader::new(version, reader.bytes()?)?);
+    }
+    parts.sort_by_key(|part| part.first);
+    Ok(parts)
 }
 
 /// Answers of events that were, in order.
 #[derive(Debug, Default)]
 pub(super) struct Answers {
-    parts: VecDeque<Vec<u8>>,
-    /// Bytes of the first part that were read, and events that are left in it.
-    at: usize,
-    n_left: usize,
+    parts: VecDeque<PartReader>,
     /// The event that comes next.
     next: u64,
-    labels: HashMap<u64, String>,
-}
-
-/// An event as it was.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Past {
-    pub(super) print: EventPrint,
-    pub(super) label: String,
-    pub(super) outcome: Outcome,
 }
 
 impl Answers {
     /// Reads parts, in any order, that together tell of all events from the first to `end`.
     pub(super) fn read(journal: &[u8], end: u64) -> Result<Self> {
-        let (mut reader, mut parts) = (ByteReader::new(journal), Vec::new());
-        while !reader.is_empty() {
-            if reader.u8()? != VERSION {
-                return Err(Error::BadState("a journal of another release"));
-            }
-            let part = reader.bytes()?;
-            let mut body = ByteReader::new(part);
-            let (first, n) = (body.u64()?, body.count()? as u64);
-            for _ in 0..n {
-                read_entry(&mut body)?;
-            }
-            parts.push((first, first.saturating_add(n), part.to_vec()));
-        }
-        parts.sort_by_key(|(first, _, _)| *first);
         let mut known = 0;
-        for (first, after, _) in &parts {
-            if *first > known {
+        for part in &mut read_parts(journal)? {
+            if part.first > known {
                 return Err(Error::BadState("a part of the journal is missing"));
             }
-            known = known.max(*after);
+            known = known.max(part.first.saturating_add(part.n_left));
+            part.check()?;
         }
-        let parts = parts.into_iter().map(|(_, _, part)| part).collect();
         match known >= end {
-            true => Ok(Self { parts, ..Self::default() }),
+            true => Ok(Self { parts: read_parts(journal)?.into(), next: 0 }),
             false => Err(Error::BadState("the end of the journal is missing")),
         }
     }
 
     /// The event that comes next.
     pub(super) fn next(&mut self) -> Result<Past> {
-        let over = Error::BadState("the journal is over");
         loop {
-            let Some(part) = self.parts.front() else { return Err(over) };
-            let mut body = ByteReader::new(&part[self.at..]);
-            if self.at == 0 {
-                let (first, n) = (body.u64()?, body.count()?);
-                self.at = 16;
-                self.n_left = n;
-                // What an earlier part has told.
-                for _ in 0..self.next.saturating_sub(first).min(n as u64) {
-                    let n_bytes = self.skip(&mut body)?;
-                    self.at += n_bytes;
-                    self.n_left -= 1;
-                }
+            let over = Error::BadState("the journal is over");
+            let part = self.parts.front_mut().ok_or(over)?;
+            // What an earlier part has told.
+            let n_told = self.next.saturating_sub(part.first);
+            part.skip(n_told)?;
+            part.first += n_told;
+            if let Some(past) = part.next_event()? {
+                (self.next, part.first) = (self.next + 1, part.first + 1);
+                return Ok(past);
             }
-            if self.n_left == 0 {
-                self.parts.pop_front();
-                self.at = 0;
-                continue;
-            }
-            let (past, n_bytes) = self.take()?;
-            (self.at, self.n_left, self.next) = (self.at + n_bytes, self.n_left - 1, self.next + 1);
-            return Ok(past);
+            self.parts.pop_front();
         }
-    }
-
-    fn take(&mut self) -> Result<(Past, usize)> {
-        let part = self.parts.front().map_or(&[][..], |part| &part[self.at..]);
-        let mut body = ByteReader::new(part);
-        let ReadEvent { print, label, outcome } = read_entry(&mut body)?;
-        let n_bytes = part.len() - body.n_left();
-        if let Some(label) = label {
-            self.labels.insert(print.names, label);
-        }
-        let label = self.labels.get(&print.names).cloned().unwrap_or_default();
-        Ok((Past { print, label, outcome }, n_bytes))
-    }
-
-    fn skip(&self, body: &mut ByteReader<'_>) -> Result<usize> {
-        let n_before = body.n_left();
-        read_entry(body)?;
-        Ok(n_before - body.n_left())
     }
 }
 
-/// An event as it was read.
-struct ReadEvent {
-    print: EventPrint,
-    /// The names in it, if they were not known before.
-    label: Option<String>,
-    outcome: Outcome,
-}
-
-fn read_entry(body: &mut ByteReader<'_>) -> Result<ReadEvent> {
+/// An event of the first form.
+fn read_entry(body: &mut ByteReader<'_>, labels: &mut HashMap<u64, String>) -> Result<Past> {
     let kind =
         EventKind::from_code(body.u8()?).ok_or(Error::BadState("an event of unknown kind"))?;
     let print = EventPrint { kind, names: body.u64()?, values: body.u64()? };
-    let label = match body.u8()? {
-        0 => None,
-        _ => Some(body.str()?.to_string()),
-    };
+    if body.u8()? != 0 {
+        labels.insert(print.names, body.str()?.to_string());
+    }
     let outcome = match body.u8()? {
         0 => Outcome::Answer(body.bytes()?.to_vec()),
         _ => Outcome::Error(body.str()?.to_string()),
     };
-    Ok(ReadEvent { print, label, outcome })
+    let label = labels.get(&print.names).cloned().unwrap_or_default();
+    Ok(Past { print, label, outcome })
 }
 
 #[cfg(test)]
@@ -272,6 +342,10 @@ mod tests {
             assert_eq!(is_error, event % 5 == 4);
         }
         assert!(answers.next().is_err());
+        let again = compacted(&bytes).unwrap();
+        assert!(again.len() < bytes.len());
+        let mut answers = Answers::read(&again, 12).unwrap();
+        (0..12).for_each(|event| assert_eq!(answers.next().unwrap().print.values, event));
     }
 
     #[test]
@@ -289,5 +363,69 @@ mod tests {
         let mut other = first;
         other[0] = 9;
         assert!(Answers::read(&other, 4).is_err(), "of another release");
+    }
+
+    /// Parts as the release before wrote them: every event by itself.
+    fn old_part(events: Range<u64>) -> Vec<u8> {
+        let (mut body, mut part) = (ByteWriter::default(), ByteWriter::default());
+        body.u64(events.start);
+        body.count((events.end - events.start) as usize);
+        for event in events.clone() {
+            body.u8(EventKind::Run.code());
+            body.u64(event % 2);
+            body.u64(event);
+            let is_new = event < events.start + 2;
+            body.u8(u8::from(is_new));
+            if is_new {
+                body.str(&format!("names {}", event % 2));
+            }
+            body.u8(0);
+            body.bytes(&event.to_le_bytes());
+        }
+        part.u8(VERSION_WITHOUT_RUNS);
+        part.bytes(&body.0);
+        part.0
+    }
+
+    #[test]
+    fn journals_of_the_release_before_are_read() {
+        let mut journal = Journal::starting(6);
+        fill(&mut journal, 6..9);
+        let bytes = [old_part(0..5), old_part(3..6), journal.part(6..9)].concat();
+        for bytes in [compacted(&bytes).unwrap(), bytes] {
+            let mut answers = Answers::read(&bytes, 9).unwrap();
+            for event in 0..9u64 {
+                let past = answers.next().unwrap();
+                assert_eq!(
+                    (past.print.values, past.label),
+                    (event, format!("names {}", event % 2))
+                );
+            }
+            assert!(answers.next().is_err());
+        }
+    }
+
+    #[test]
+    fn a_loop_of_equal_steps_does_not_grow() {
+        let run = |journal: &mut Journal, n: u64| {
+            for _ in 0..n {
+                let print = EventPrint { kind: EventKind::Run, names: 1, values: 2 };
+                let answer = Outcome::Answer(vec![3; 60]);
+                journal.push(print, &|| "loss".to_string(), answer);
+            }
+        };
+        let (mut journal, mut kept, mut sizes) = (Journal::default(), Vec::new(), Vec::new());
+        for cut in 0..200u64 {
+            run(&mut journal, 1_000);
+            // Cuts overlap where the last one was not known to be kept.
+            kept.extend(journal.part((cut * 1_000).saturating_sub(300)..(cut + 1) * 1_000));
+            kept = compacted(&kept).unwrap();
+            journal.forget_before((cut * 1_000).saturating_sub(300) + 700);
+            sizes.push(kept.len());
+        }
+        assert!(sizes[199] <= sizes[1] + 16, "{sizes:?}");
+        let mut answers = Answers::read(&kept, 200_000).unwrap();
+        let n = (0..200_000).filter(|_| answers.next().is_ok()).count();
+        assert_eq!((n, answers.next().is_err()), (200_000, true));
     }
 }

@@ -1,7 +1,6 @@
 //! Files with samples of global shuffles: a process that is started again reads them, as long as its
 //! script can still use them.
 
-use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -30,15 +29,14 @@ impl Shares {
 
     /// Nobody goes back to where they were needed.
     pub(super) fn remove(self) {
-        for file in self.0 {
-            // One that stays takes room, nothing more.
-            let _ = fs::remove_file(file);
-        }
+        self.0.iter().for_each(|file| data::remove_share(file));
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use program::Distributed;
 
-use super::journal::{Answers, Journal, Outcome};
+use super::journal::{Answers, Journal};
 use super::print::EventPrint;
 use super::redo::{Redo, Redoing, Repeat};
+use super::runs::Outcome;
 use super::scopes::{Scopes, Uses};
 use super::shares::Shares;
 use super::state::{LocalState, ScriptPosition};

@@ -268,27 +268,6 @@ impl Cluster {
         self.state().wait_ready = Some(wait_ready);
     }
 
-    /// Waits for the servers of the job, once.
-    fn wait_for_servers(&self) -> Result<()> {
-        let (wait_ready, endpoints) = {
-            let state = self.state();
-            match (&state.wait_ready, &state.me) {
-                (Some(wait_ready), Some(me)) if !me.is_ready && !state.is_over => {
-                    (wait_ready.clone(), me.endpoints.clone())
-                }
-                _ => return Ok(()),
-            }
-        };
-        let endpoints = endpoints.iter().map(|endpoint| endpoint.parse());
-        let endpoints = endpoints.collect::<ps::Result<Vec<Endpoint>>>()?;
-        // Nothing is locked meanwhile: it may take long.
-        wait_ready(&endpoints).map_err(Error::NotReady)?;
-        if let Some(me) = &mut self.state().me {
-            me.is_ready = true;
-        }
-        Ok(())
-    }
-
     fn state(&self) -> MutexGuard<'_, ClusterState> {
         self.0.state.lock().even_if_poisoned()
     }
@@ -409,14 +388,14 @@ impl Cluster {
         if let Some(client) = self.state().client(server) {
             return Ok(client.clone());
         }
-        let client = self.new_client(server)?;
         if !self.is_connected() {
             let trainer = self.state().me.as_ref().map_or(0, |me| me.trainer.0);
             (self.log())(&lines::client_starts(trainer));
         }
-        if self.recovery().is_unknown() {
-            self.first_contact(&client)?;
-        }
+        let client = match self.recovery().is_unknown() {
+            true => self.first_client(server)?,
+            false => self.new_client(server)?,
+        };
         let mut state = self.state();
         if let Some(joined) = state.client(server) {
             return Ok(joined.clone());
@@ -471,6 +450,10 @@ impl Cluster {
 
     /// The connections to all servers of the job.
     pub fn all(&self) -> Result<Vec<Arc<Client>>> {
+        if self.recovery().is_unknown() && self.state().me.is_some() {
+            // Servers may be others than the job says: that is found out first.
+            self.client(ServerId(0))?;
+        }
         let n_servers = self.state().me.as_ref().ok_or(Error::NoJob)?.endpoints.len();
         (0..n_servers).map(|server| self.client(ServerId(server))).collect()
     }

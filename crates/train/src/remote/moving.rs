@@ -7,10 +7,13 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use program::distributed::Origin;
+use program::distributed::{Origin, ServerId};
 use program::{Distributed, Program};
+use ps::Endpoint;
+use ps::tcp::Client;
 use tensor::EvenIfPoisoned;
 
+use super::recovery::is_of_a_wait;
 use super::{Cluster, Me, recovery_lines};
 use crate::error::{Error, Result};
 use crate::transpile::{Original, TrainerPrograms};
@@ -148,6 +151,40 @@ impl Cluster {
         drop(state);
         (self.log())(&recovery_lines::follows(&endpoints));
         Ok(())
+    }
+
+    /// Waits for the servers of the job, once.
+    pub(super) fn wait_for_servers(&self) -> Result<()> {
+        let (wait_ready, endpoints) = {
+            let state = self.state();
+            match (&state.wait_ready, &state.me) {
+                (Some(wait_ready), Some(me)) if !me.is_ready && !state.is_over => {
+                    (wait_ready.clone(), me.endpoints.clone())
+                }
+                _ => return Ok(()),
+            }
+        };
+        let endpoints = endpoints.iter().map(|endpoint| endpoint.parse());
+        let endpoints = endpoints.collect::<ps::Result<Vec<Endpoint>>>()?;
+        // Nothing is locked meanwhile: it may take long.
+        wait_ready(&endpoints).map_err(Error::NotReady)?;
+        if let Some(me) = &mut self.state().me {
+            me.is_ready = true;
+        }
+        Ok(())
+    }
+
+    /// The first connection of a job. It goes to the servers that there are, also if they change meanwhile: a
+    /// trainer that was started just then has the list of those before.
+    pub(super) fn first_client(&self, server: ServerId) -> Result<Arc<Client>> {
+        loop {
+            self.follow()?;
+            let client = self.new_client(server)?;
+            match self.first_contact(&client) {
+                Err(error) if is_of_a_wait(&error) && self.must_follow() => client.close(),
+                contact => return contact.map(|()| client),
+            }
+        }
     }
 
     /// Whether a job of the script is the one that this trainer takes part in, with other servers.

@@ -478,7 +478,7 @@ fn is_of_a_death(error: &Error) -> bool {
 }
 
 /// Whether an error tells that a server is not waited for any longer.
-fn is_of_a_wait(error: &Error) -> bool {
+pub(super) fn is_of_a_wait(error: &Error) -> bool {
     comes_from(error, &|cause| matches!(cause, Cause::Ps(ps::Error::Interrupted { .. })))
 }
 

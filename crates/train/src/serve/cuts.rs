@@ -271,7 +271,11 @@ impl CutStore {
         let Marked { at, kind, parts, base, epoch, .. } = marked;
         let header = self.header(kind, at, after, record.term);
         self.held.end(parts, true);
-        locked(&self.folder).add(Known::new(&header, n_bytes), true);
+        let file = Known::new(&header, n_bytes);
+        if let Err(error) = locked(&self.folder).copy(&file) {
+            warn(&self.log, format!("there is no second copy of a cut: {error}"));
+        }
+        locked(&self.folder).add(file, true);
         if let Some(base) = base {
             self.start_base(base, at, record, epoch);
         }
@@ -408,7 +412,7 @@ impl CutStore {
         let _busy = locked(&self.busy);
         let mut failed = None;
         for way in ways {
-            match self.load(&way) {
+            match self.load_mended(&way) {
                 Ok(state) => {
                     tracing::debug!(target: "paddlewheel::recovery", cut, term, "this server is back at a cut");
                     // A server without space for it is asked again and again.
@@ -417,15 +421,35 @@ impl CutStore {
                     return begun.inspect_err(|_| std::thread::sleep(AGAIN)).map(|()| state);
                 }
                 Err((file, error)) => {
-                    if matches!(error, BadSnapshot::Damaged { .. }) {
-                        warn(&self.log, format!("{error}; it is put aside"));
-                        locked(&self.folder).put_aside(&file);
-                    }
+                    self.put_aside(&file, &error);
                     failed = Some(error);
                 }
             }
         }
         Err(failed.unwrap_or(BadSnapshot::None))
+    }
+
+    /// A file that is damaged is not used again.
+    fn put_aside(&self, file: &Known, error: &BadSnapshot) {
+        if matches!(error, BadSnapshot::Damaged { .. }) {
+            warn(&self.log, format!("{error}; it is put aside"));
+            locked(&self.folder).put_aside(file);
+        }
+    }
+
+    /// Loads a base and increments. Second copies take the place of files that are damaged.
+    fn load_mended(&self, way: &[Known]) -> Result<Vec<u8>, (Known, BadSnapshot)> {
+        loop {
+            match self.load(way) {
+                Err((file, error @ BadSnapshot::Damaged { .. })) => {
+                    if !locked(&self.folder).mend(&file) {
+                        return Err((file, error));
+                    }
+                    warn(&self.log, format!("{error}; its second copy takes its place"));
+                }
+                loaded => return loaded,
+            }
+        }
     }
 
     /// Whether the tables are at a cut already, because this server wrote it and has served nobody since: then the term
@@ -436,8 +460,13 @@ impl CutStore {
             *holds = None;
             return Ok(None);
         }
+        let state = locked(&self.folder).state(cut);
+        let Ok(state) = state else {
+            // It is loaded as if it was not here: that finds out which file is to blame.
+            *holds = None;
+            return Ok(None);
+        };
         let mut folder = locked(&self.folder);
-        let state = folder.state(cut)?;
         let begun = folder.begin_term(term, cut);
         show_disk(&begun);
         begun.inspect_err(|_| std::thread::sleep(AGAIN))?;

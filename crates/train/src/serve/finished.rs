@@ -48,13 +48,7 @@ pub(super) fn clear(keeping: &SnapshotSettings, server: u32) -> Result<bool> {
 pub(super) fn mark(keeping: &SnapshotSettings, server: u32) -> Result<()> {
     let Some(run) = &keeping.run else { return Ok(()) };
     let folder = keeping.folder_of(server);
-    let write = |path: &Path| {
-        let mut file = File::create(path)?;
-        file.write_all(run.as_bytes())?;
-        file.sync_all()
-    };
-    let fresh = folder.join("finished.new");
-    let done = write(&fresh).and_then(|()| fs::rename(&fresh, folder.join(MARK)));
+    let done = durable::replace_with(&folder.join(MARK), durable::Access::Owner, run.as_bytes());
     done.map_err(|source| BadSnapshot::writing(&folder, source).into())
 }
 

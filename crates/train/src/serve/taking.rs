@@ -122,7 +122,7 @@ impl CutStore {
             return Ok(());
         }
         let source = Source::find(others, &owner, is_same)?;
-        let source = match (source, own_term) {
+        let mut source = match (source, own_term) {
             (None, Some(_)) => return Ok(()),
             (Some(source), Some(own)) if own > source.term => return Ok(()),
             (Some(source), _) => source,
@@ -133,12 +133,26 @@ impl CutStore {
             }
         };
         locked(&self.folder).clear()?;
-        let own = OwnRows { owner: &owner, layout: &self.layout };
-        let resuming = Resuming { held: &self.held, own, source: &source, folder: others };
         let mut taken = std::mem::take(&mut *locked(&self.taken));
-        let n_before = self.go_on(&resuming, &mut taken, aside)?;
-        let record = resuming.record(&taken.read)?;
-        self.say_resumed(&resuming, n_before, taken.n_bytes());
+        let own = OwnRows { owner: &owner, layout: &self.layout };
+        let record = loop {
+            let resuming = Resuming { held: &self.held, own, source: &source, folder: others };
+            let gone_on = self.go_on(&resuming, &mut taken, aside);
+            match gone_on.and_then(|n_before| Ok((n_before, resuming.record(&taken.read)?))) {
+                Ok((n_before, record)) => {
+                    self.say_resumed(&resuming, n_before, taken.n_bytes());
+                    break record;
+                }
+                // Every server of this job finds the same damage, and takes the same cut instead.
+                Err(error @ BadSnapshot::Damaged { .. }) => {
+                    let Some(before) = source.before() else { return Err(error) };
+                    warn(&self.log, format!("{error}; the cut before is taken"));
+                    source = before;
+                    self.begin_anew(&mut taken)?;
+                }
+                Err(error) => return Err(error),
+            }
+        };
         self.mark(record.cut);
         self.write_record(&record)?;
         locked(&self.folder).begin_term(record.term, record.cut)?;

@@ -48,8 +48,7 @@ impl TargetFile {
         if self.text.as_ref() == Some(&text) {
             return Ok(());
         }
-        let fresh = self.path.with_extension(format!("json.{}.part", std::process::id()));
-        fs::write(&fresh, &text).and_then(|()| fs::rename(&fresh, &self.path))?;
+        durable::replace_with(&self.path, durable::Access::Umask, text.as_bytes())?;
         self.text = Some(text);
         Ok(())
     }

@@ -172,8 +172,15 @@ fn a_damaged_share_is_refused_and_made_again() {
     let mut dataset = loaded(0);
     dataset.global_shuffle_kept(None, &path).unwrap();
     let (good, expected) = (std::fs::read(&path).unwrap(), held(&mut dataset));
+    let again = folder.path().join("shuffle.again");
     let refused = |bytes: &[u8]| {
         std::fs::write(&path, bytes).unwrap();
+        // The second copy takes its place.
+        std::fs::write(&again, &good).unwrap();
+        let mut other = loaded(0);
+        other.take_kept(&path, NONE).unwrap();
+        assert_eq!(held(&mut other), expected);
+        std::fs::write(&again, bytes).unwrap();
         let error = loaded(0).take_kept(&path, NONE).unwrap_err();
         assert!(matches!(error, Error::BadShare { .. }), "{error}");
     };

@@ -5,7 +5,7 @@ use crate::Error;
 
 fn identity(script: &str, n_servers: usize) -> Identity {
     let arguments = vec!["--days=3".to_string(), "two\nlines \\n".to_string()];
-    Identity { script: script.into(), arguments, n_servers, n_trainers: 2 }
+    Identity { script: script.into(), arguments, n_servers, n_trainers: 2, n_began: None }
 }
 
 fn take(folder: &Path, resume: Option<&Path>, identity: Identity) -> Result<Snapshots> {
@@ -32,7 +32,7 @@ fn a_job_finds_its_folder_again() {
         names.sort();
         names
     };
-    assert_eq!(inside(), ["job", "launcher.lock"]);
+    assert_eq!(inside(), ["job", "job.again", "launcher.lock"]);
     let second = refusal(take(&folder, None, identity("/train.py", 2)));
     assert!(matches!(second, SnapshotError::InUse { .. }), "{second}");
     drop(first);

@@ -6,10 +6,13 @@ use std::sync::Arc;
 use tensor::Value;
 
 use crate::error::Result;
-use crate::recover::{ByteReader, ByteWriter, LocalState, digest_tensor};
+use crate::recover::{ByteReader, ByteWriter, LocalState, compacted, digest_tensor};
 
 /// Shorter values are not compared: every trainer keeps those of all.
 const COMPARED_BYTES_MIN: usize = 1024;
+
+/// When a journal has so many parts, they become one.
+const PARTS_MAX: usize = 64;
 
 /// Variables by the number of their scope and their name.
 type Variables = BTreeMap<u64, BTreeMap<String, Value>>;
@@ -101,6 +104,12 @@ impl KeptCut {
         let mut own = Vec::with_capacity(told.len());
         for (journal, told) in journals.iter_mut().zip(told) {
             journal.push(told.journal.into());
+            // What repeats takes no memory.
+            if journal.len() >= PARTS_MAX
+                && let Some(one) = compacted(&journal.concat())
+            {
+                *journal = vec![one.into()];
+            }
             own.push(told.own);
         }
         Self { number: self.number + 1, common, own, journals }

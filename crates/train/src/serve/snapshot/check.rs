@@ -19,7 +19,7 @@ pub fn read(path: &Path) -> Result<(), BadSnapshot> {
 
 /// Reads the journal of a folder, of a server with its name.
 pub fn read_journal(folder: &Path) -> Result<usize, BadSnapshot> {
-    Journal::open(folder, &Owner::default())?.read().map(|records| records.len())
+    Journal::open(folder, &Owner::default())?.read_whole().map(|records| records.len())
 }
 
 /// The name of that journal.

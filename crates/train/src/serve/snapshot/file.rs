@@ -231,6 +231,9 @@ impl FileReader {
             return Err(reader.damaged("it does not say that it is a snapshot"));
         }
         let version = u32::from_le_bytes([start[8], start[9], start[10], start[11]]);
+        if is_damaged_number(version, VERSION) {
+            return Err(reader.damaged("the number of its format is damaged"));
+        }
         if version != VERSION {
             let (path, known) = (path.to_path_buf(), VERSION);
             return Err(BadSnapshot::Newer { path, version, known });
@@ -364,6 +367,11 @@ impl FileReader {
         self.n_sections += 1;
         Ok(())
     }
+}
+
+/// Whether the number of a format is another one with one bit flipped. No format has such a number.
+pub(super) fn is_damaged_number(found: u32, known: u32) -> bool {
+    (found ^ known).count_ones() == 1
 }
 
 /// The header of a file. Whether the file is complete is looked at too, as far as its end says.

@@ -1,24 +1,24 @@
 //! The folder of a server's snapshots: what is in it, whose it is, and what a crash has left over.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
-use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use durable::Access;
 
+use super::again::{self, is_copy_of, put_aside, remove};
 use super::chain::{Chain, Known, Weight};
 use super::file::{self, FileReader, FileWriter, Kind};
 use super::header::{CutId, FileKind, Header, Owner};
 use super::journal::{Journal, Record};
 use super::layout::{Layout, LayoutDifference};
 use crate::error::{BadSnapshot, SnapshotResult};
+use crate::recover;
 
 /// How long a lock is waited for: a process that was just started may hold those of its parent for a
 /// moment, and one that was killed may not be gone yet.
 const LOCK_WAIT: Duration = Duration::from_secs(1);
-/// Before the name of a file that cannot be used.
-const DAMAGED: &str = "damaged.";
 
 /// What a server finds in its folder.
 #[derive(Debug, Default)]
@@ -46,6 +46,8 @@ pub(in crate::serve) struct Folder {
     last: Option<CutId>,
     /// Files of the same model with other numbers of processes: of no use once all servers have a cut.
     others: Vec<(String, Header)>,
+    /// Journals of files that were put aside, by cut: later cuts need them.
+    saved: BTreeMap<u64, Vec<u8>>,
     _lock: File,
 }
 
@@ -61,24 +63,29 @@ impl Folder {
         let failed = |source| BadSnapshot::writing(path, source);
         durable::create_folder(path, Access::Owner).map_err(failed)?;
         let lock = lock(path)?;
-        let found = look(path, &owner, layout)?;
+        let found = look(path, &owner, layout, say)?;
         for error in &found.damaged {
             say(format!("{error}; it is put aside"));
             if let BadSnapshot::Damaged { path, .. } = error {
                 put_aside(path);
             }
         }
+        let own_term = found.files.iter().map(|(_, header)| header.term).max().unwrap_or(0);
         let mut folder = Self {
             path: path.to_path_buf(),
             journal: Journal::open(path, &owner)?,
             owner,
             chain: Chain::default(),
-            term: found.term.as_ref().map_or(0, |header| header.term),
-            own_term: found.files.iter().map(|(_, header)| header.term).max().unwrap_or(0),
+            // The file of the term may be damaged.
+            term: found.term.as_ref().map_or(0, |header| header.term).max(own_term),
+            own_term,
             last: None,
             others: found.others,
+            saved: BTreeMap::new(),
             _lock: lock,
         };
+        // What cannot be written now is noticed when the next record is.
+        let _ = folder.journal.mend();
         folder.take(found.files, found.term.as_ref())?;
         folder.check_gap(say, !found.damaged.is_empty())?;
         Ok(folder)
@@ -111,7 +118,7 @@ impl Folder {
         let files = other.chain.ways_to(last.cut).into_iter().next().unwrap_or_default();
         for file in &files {
             let name = file.name();
-            durable::rename(&other.path.join(&name), &self.path.join(&name)).map_err(failed)?;
+            again::rename(&other.path.join(&name), &self.path.join(&name)).map_err(failed)?;
         }
         files.into_iter().for_each(|file| self.add(file, true));
         Ok(())
@@ -203,6 +210,17 @@ impl Folder {
         open(&self.path, file)
     }
 
+    /// Makes the second copy of a file that was written.
+    pub(in crate::serve) fn copy(&self, file: &Known) -> SnapshotResult<()> {
+        let copied = again::copy(&self.path.join(file.name()), file.n_bytes);
+        copied.map_err(|source| BadSnapshot::writing(&self.path, source))
+    }
+
+    /// Puts the second copy of a file in its place, if the file is damaged and the copy is not; whether that was done.
+    pub(in crate::serve) fn mend(&self, file: &Known) -> bool {
+        again::mend(&self.path.join(file.name()))
+    }
+
     /// A file of a cut was written.
     pub(in crate::serve) fn add(&mut self, file: Known, is_last: bool) {
         if is_last {
@@ -219,18 +237,25 @@ impl Folder {
         }
         let useless = self.chain.useless(complete);
         let next = self.journal.last().map_or(0, |last| last.cut + 1);
-        let mut records = Vec::new();
+        let mut records = BTreeMap::new();
         for file in useless.iter().filter(|file| file.at.cut >= next) {
-            let contents = journal_of(&self.path, file)?;
-            records.extend(contents.map(|contents| Record {
-                at: file.at,
-                after: file.after,
-                contents,
-            }));
+            let (at, after) = (file.at, file.after);
+            let contents = self.part(file)?;
+            let record = contents.map(|contents| Record { at, after, contents });
+            records.extend(record.map(|record| (at.cut, record)));
         }
+        // What was put aside is among them.
+        let end = useless.iter().map(|file| file.at.cut).max().unwrap_or(0);
+        for (&cut, contents) in self.saved.range(next.min(end)..end) {
+            let (at, after, contents) = (CutId { cut, id: 0 }, CutId::default(), contents.clone());
+            records.entry(cut).or_insert(Record { at, after, contents });
+        }
+        let records: Vec<Record> = records.into_values().collect();
         if !records.is_empty() {
+            self.journal.mend()?;
             let added = self.journal.add(&records);
             added.map_err(|source| BadSnapshot::writing(&self.path, source))?;
+            self.journal.compact(&|all| ps::server::compacted(all, &recover::compacted))?;
         }
         useless.iter().try_for_each(|file| self.delete(file))
     }
@@ -261,6 +286,7 @@ impl Folder {
         for file in self.chain.files().to_vec() {
             self.delete(&file)?;
         }
+        self.saved.clear();
         let journal = self.path.join(Journal::name(&self.owner));
         remove(&journal).map_err(|source| BadSnapshot::writing(&self.path, source))?;
         self.journal = Journal::open(&self.path, &self.owner)?;
@@ -283,11 +309,27 @@ impl Folder {
             self.delete(&file)?;
         }
         self.last = Some(at);
+        self.saved.retain(|&saved, _| saved <= cut);
         Ok(())
     }
 
-    /// A file turned out to be damaged: it is not used again.
+    /// A file turned out to be damaged: it is not used again, nor are cuts that need what trainers gave to its journal, if
+    /// that is damaged too.
     pub(in crate::serve) fn put_aside(&mut self, file: &Known) {
+        let is_extra = |other: &Known| other.kind == FileKind::Increment && other.at == file.at;
+        let is_recorded = self.journal.last().is_some_and(|last| last.cut >= file.at.cut);
+        let has_journal = !is_recorded
+            && (file.kind == FileKind::Increment || !self.chain.files().iter().any(is_extra));
+        match journal_of(&self.path, file) {
+            Ok(journal) => _ = journal.map(|journal| self.saved.insert(file.at.cut, journal)),
+            Err(_) if has_journal => {
+                for later in self.chain.after(file.at.cut) {
+                    put_aside(&self.path.join(later.name()));
+                    self.chain.remove(&later);
+                }
+            }
+            Err(_) => {}
+        }
         put_aside(&self.path.join(file.name()));
         self.chain.remove(file);
         // Files that follow only this one cannot be restored either. That gap is not damage.
@@ -302,23 +344,66 @@ impl Folder {
     pub(in crate::serve) fn state(&self, cut: u64) -> SnapshotResult<Vec<u8>> {
         let ways = self.ways_to(cut)?;
         let Some(last) = ways.first().and_then(|way| way.last()) else { return Ok(Vec::new()) };
-        let mut reader = open(&self.path, last)?;
-        match reader.next_section()? {
-            Some(section) if section.kind == Kind::State => reader.contents(),
-            _ => Ok(Vec::new()),
-        }
+        self.mended(last, || {
+            let mut reader = open(&self.path, last)?;
+            match reader.next_section()? {
+                Some(section) if section.kind == Kind::State => reader.contents(),
+                _ => Ok(Vec::new()),
+            }
+        })
     }
 
-    /// The journals of all cuts up to one, one after the other.
-    pub(in crate::serve) fn journal(&self, cut: u64) -> SnapshotResult<Vec<u8>> {
+    /// The journals of all cuts up to one, one after the other. If one is damaged, no cut that needs it is used again.
+    pub(in crate::serve) fn journal(&mut self, cut: u64) -> SnapshotResult<Vec<u8>> {
         let mut all = Vec::new();
-        let records = self.journal.read()?;
+        let records = self.records()?;
         let next = records.last().map_or(0, |record| record.at.cut + 1);
         records.iter().for_each(|record| all.extend(&record.contents));
-        for file in self.chain.files().iter().filter(|file| (next..=cut).contains(&file.at.cut)) {
-            all.extend(journal_of(&self.path, file)?.unwrap_or_default());
+        let mut parts: BTreeMap<u64, Vec<u8>> =
+            self.saved.range(next..=cut.max(next)).map(|(&at, part)| (at, part.clone())).collect();
+        let files = self.chain.files().to_vec();
+        for file in files.iter().filter(|file| (next..=cut).contains(&file.at.cut)) {
+            match self.part(file) {
+                Ok(part) => _ = part.map(|part| parts.insert(file.at.cut, part)),
+                Err(error) => {
+                    if matches!(error, BadSnapshot::Damaged { .. }) {
+                        self.put_aside(file);
+                    }
+                    return Err(error);
+                }
+            }
         }
+        parts.range(..=cut).for_each(|(_, part)| all.extend(part));
         Ok(all)
+    }
+
+    /// The records of the journal. Every cut needs all of them: if they are damaged, none is left.
+    fn records(&mut self) -> SnapshotResult<Vec<Record>> {
+        let read = self.journal.read_whole();
+        if matches!(read, Err(BadSnapshot::Damaged { .. })) {
+            for file in self.chain.files().to_vec() {
+                put_aside(&self.path.join(file.name()));
+                self.chain.remove(&file);
+            }
+        }
+        read
+    }
+
+    /// The journal of a file, if it has one.
+    fn part(&self, file: &Known) -> SnapshotResult<Option<Vec<u8>>> {
+        self.mended(file, || journal_of(&self.path, file))
+    }
+
+    /// Reads from a file; if it is damaged, from its second copy.
+    fn mended<T>(
+        &self,
+        file: &Known,
+        mut read: impl FnMut() -> SnapshotResult<T>,
+    ) -> SnapshotResult<T> {
+        match read() {
+            Err(BadSnapshot::Damaged { .. }) if self.mend(file) => read(),
+            read => read,
+        }
     }
 
     fn delete(&mut self, file: &Known) -> SnapshotResult<()> {
@@ -358,15 +443,31 @@ fn lock(folder: &Path) -> SnapshotResult<File> {
 }
 
 /// Looks at all files of a folder, and removes what was not finished.
-fn look(folder: &Path, owner: &Owner, layout: &Layout) -> SnapshotResult<FolderContents> {
+fn look(
+    folder: &Path,
+    owner: &Owner,
+    layout: &Layout,
+    say: &mut dyn FnMut(String),
+) -> SnapshotResult<FolderContents> {
     let mut found = FolderContents::default();
-    for name in names_in(folder)? {
-        let path = folder.join(&name);
-        if name.ends_with(durable::UNFINISHED) {
+    let names = names_in(folder)?;
+    for name in &names {
+        let path = folder.join(name);
+        let is_alone = |first: &str| {
+            is_snapshot(first) && names.binary_search_by(|name| name.as_str().cmp(first)).is_err()
+        };
+        if name.ends_with(durable::UNFINISHED) || is_copy_of(name).is_some_and(is_alone) {
             remove(&path).map_err(|source| BadSnapshot::writing(folder, source))?;
             continue;
         }
-        let Some(header) = header_of(&path, &name).transpose() else { continue };
+        let Some(header) = header_of(&path, name).transpose() else { continue };
+        let header = match header {
+            Err(error @ BadSnapshot::Damaged { .. }) if again::mend(&path) => {
+                say(format!("{error}; its second copy takes its place"));
+                file::read_header(&path)
+            }
+            header => header,
+        };
         let header = match header {
             Ok(header) => header,
             Err(error @ BadSnapshot::Damaged { .. }) => {
@@ -379,7 +480,7 @@ fn look(folder: &Path, owner: &Owner, layout: &Layout) -> SnapshotResult<FolderC
             return Err(other_model(&path, &header.owner, owner, layout));
         }
         if header.owner != *owner {
-            found.others.push((name, header));
+            found.others.push((name.clone(), header));
             continue;
         }
         match header.kind {
@@ -403,11 +504,16 @@ pub(super) fn names_in(folder: &Path) -> SnapshotResult<Vec<String>> {
 
 /// The header of a file, if its name is that of a snapshot.
 pub(super) fn header_of(path: &Path, name: &str) -> SnapshotResult<Option<Header>> {
-    let is_ours = ["base.", "cut.", "term."].iter().any(|start| name.starts_with(start));
-    match is_ours && !name.ends_with(durable::UNFINISHED) {
+    match is_snapshot(name) {
         true => file::read_header(path).map(Some),
         false => Ok(None),
     }
+}
+
+/// Whether a file of this name is a snapshot, and not a second copy of one.
+fn is_snapshot(name: &str) -> bool {
+    let is_ours = ["base.", "cut.", "term."].iter().any(|start| name.starts_with(start));
+    is_ours && !name.ends_with(durable::UNFINISHED) && is_copy_of(name).is_none()
 }
 
 /// What is known of a file by its header.
@@ -444,7 +550,12 @@ pub(in crate::serve) fn layout_of(reader: &mut FileReader) -> SnapshotResult<Opt
 }
 
 pub(super) fn open(folder: &Path, file: &Known) -> SnapshotResult<FileReader> {
-    let (reader, header) = FileReader::open(&folder.join(file.name()))?;
+    open_at(&folder.join(file.name()), file)
+}
+
+/// Opens a file, or its second copy.
+pub(super) fn open_at(path: &Path, file: &Known) -> SnapshotResult<FileReader> {
+    let (reader, header) = FileReader::open(path)?;
     match (header.kind, header.at, header.after) == (file.kind, file.at, file.after) {
         true => Ok(reader),
         false => Err(reader.damaged("it is not the file that was here before")),
@@ -453,7 +564,10 @@ pub(super) fn open(folder: &Path, file: &Known) -> SnapshotResult<FileReader> {
 
 /// The journal of a cut, if the file has it: it is the second section then, or the third.
 pub(super) fn journal_of(folder: &Path, file: &Known) -> SnapshotResult<Option<Vec<u8>>> {
-    let mut reader = open(folder, file)?;
+    journal_in(open(folder, file)?)
+}
+
+pub(super) fn journal_in(mut reader: FileReader) -> SnapshotResult<Option<Vec<u8>>> {
     while let Some(section) = reader.next_section()? {
         match section.kind {
             Kind::State => reader.skip()?,
@@ -462,13 +576,6 @@ pub(super) fn journal_of(folder: &Path, file: &Known) -> SnapshotResult<Option<V
         }
     }
     Ok(None)
-}
-
-fn remove(path: &Path) -> io::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        removed => removed,
-    }
 }
 
 /// Folders of servers that there are no more, beside the folder of the first.
@@ -480,12 +587,4 @@ fn surplus(first: &Path, n_servers: u32) -> Vec<PathBuf> {
     let Some(all) = first.parent() else { return Vec::new() };
     let names = names_in(all).unwrap_or_default();
     names.iter().filter(|name| is_surplus(name)).map(|name| all.join(name)).collect()
-}
-
-/// Renames a file, so that a user can look at it.
-fn put_aside(path: &Path) {
-    let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
-    let aside = path.with_file_name(format!("{DAMAGED}{}", name.unwrap_or_default()));
-    // It stays where it is if that fails, and is found again at the next start.
-    let _ = durable::rename(path, &aside);
 }

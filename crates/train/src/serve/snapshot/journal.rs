@@ -1,12 +1,14 @@
 //! Journals of cuts whose files are gone: a file that only grows, a record for each.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use durable::Access;
 
+use super::again::{again, copy_to};
 use super::fields::{FieldReader, Fields};
+use super::file::is_damaged_number;
 use super::header::{CutId, Owner};
 use crate::error::BadSnapshot;
 
@@ -14,6 +16,9 @@ const MAGIC: [u8; 8] = *b"PWJRNL\r\n";
 const VERSION: u32 = 1;
 /// Bytes of a record before its contents: two cuts and a length.
 const HEAD_BYTES: usize = 40;
+
+/// A smaller journal is left as it is.
+const COMPACT_MIN: u64 = 16 << 10;
 
 /// A record that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +35,8 @@ pub(in crate::serve) struct Journal {
     last: CutId,
     n_records: usize,
     n_bytes: u64,
+    /// Its bytes when it was last made smaller.
+    n_compacted: u64,
 }
 
 impl Journal {
@@ -37,8 +44,9 @@ impl Journal {
     /// there.
     pub(in crate::serve) fn open(folder: &Path, owner: &Owner) -> Result<Self, BadSnapshot> {
         let path = folder.join(Self::name(owner));
-        let mut journal = Self { path, last: CutId::default(), n_records: 0, n_bytes: 0 };
-        let (records, n_bytes) = journal.read_whole()?;
+        let mut journal =
+            Self { path, last: CutId::default(), n_records: 0, n_bytes: 0, n_compacted: 0 };
+        let Whole { records, n_bytes } = journal.whole()?;
         journal.n_records = records.len();
         journal.last = records.last().map_or(CutId::default(), |record| record.at);
         journal.n_bytes = n_bytes as u64;
@@ -55,30 +63,49 @@ impl Journal {
         (self.n_records > 0).then_some(self.last)
     }
 
-    /// All records that are whole.
-    pub(in crate::serve) fn read(&self) -> Result<Vec<Record>, BadSnapshot> {
-        self.read_whole().map(|(records, _)| records)
+    /// All records that were added; an error if one of them cannot be read.
+    pub(in crate::serve) fn read_whole(&self) -> Result<Vec<Record>, BadSnapshot> {
+        let Whole { records, .. } = self.whole()?;
+        match records.len() < self.n_records {
+            true => {
+                let problem = "records are missing, here and in its second copy";
+                Err(BadSnapshot::Damaged { path: self.path.clone(), problem })
+            }
+            false => Ok(records),
+        }
     }
 
-    /// All records that are whole, and the bytes of the file up to the end of the last.
-    fn read_whole(&self) -> Result<(Vec<Record>, usize), BadSnapshot> {
-        let bytes = match fs::read(&self.path) {
+    /// The records that are whole, of the file or of its second copy, whichever has more.
+    fn whole(&self) -> Result<Whole, BadSnapshot> {
+        let (first, second) = (self.whole_of(&self.path), self.whole_of(&again(&self.path)));
+        match (first, second) {
+            (Ok(first), Ok(second)) if first.n_bytes < second.n_bytes => Ok(second),
+            (Err(BadSnapshot::Damaged { .. }), Ok(second)) if second.n_bytes > 0 => Ok(second),
+            (first, _) => first,
+        }
+    }
+
+    fn whole_of(&self, path: &Path) -> Result<Whole, BadSnapshot> {
+        let bytes = match fs::read(path) {
             Ok(bytes) => bytes,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((Vec::new(), 0)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Whole::default()),
             Err(source) => {
-                return Err(BadSnapshot::Unreadable { path: self.path.clone(), source });
+                return Err(BadSnapshot::Unreadable { path: path.to_path_buf(), source });
             }
         };
         let parts = &mut FieldReader(&bytes);
         // A file that was just begun may have nothing yet.
         let start = parts.bytes(MAGIC.len()).zip(parts.u32());
-        let Some((magic, version)) = start else { return Ok((Vec::new(), 0)) };
+        let Some((magic, version)) = start else { return Ok(Whole::default()) };
+        let damaged = |problem| BadSnapshot::Damaged { path: path.to_path_buf(), problem };
         if magic != MAGIC {
-            let problem = "it does not say that it is a journal";
-            return Err(BadSnapshot::Damaged { path: self.path.clone(), problem });
+            return Err(damaged("it does not say that it is a journal"));
+        }
+        if is_damaged_number(version, VERSION) {
+            return Err(damaged("the number of its format is damaged"));
         }
         if version != VERSION {
-            let (path, known) = (self.path.clone(), VERSION);
+            let (path, known) = (path.to_path_buf(), VERSION);
             return Err(BadSnapshot::Newer { path, version, known });
         }
         let (mut records, mut n_left) = (Vec::new(), parts.0.len());
@@ -86,31 +113,28 @@ impl Journal {
             records.push(record);
             n_left = parts.0.len();
         }
-        Ok((records, bytes.len() - n_left))
+        Ok(Whole { records, n_bytes: bytes.len() - n_left })
+    }
+
+    /// The file and its second copy have the same records from now on.
+    pub(in crate::serve) fn mend(&self) -> Result<(), BadSnapshot> {
+        let n_bytes = self.whole()?.n_bytes;
+        let n_of = |path: &Path| self.whole_of(path).map_or(0, |whole| whole.n_bytes);
+        let (first, second) = (self.path.clone(), again(&self.path));
+        for (to, from) in [(&first, &second), (&second, &first)] {
+            if n_of(to) < n_bytes {
+                copy_to(from, to).map_err(|source| BadSnapshot::writing(to, source))?;
+            }
+        }
+        Ok(())
     }
 
     /// Adds records; they are durable when this returns.
     pub(in crate::serve) fn add(&mut self, records: &[Record]) -> io::Result<()> {
-        let mut file =
-            Access::Owner.options().create(true).truncate(false).write(true).open(&self.path)?;
-        // What was not finished, or failed.
-        file.set_len(self.n_bytes)?;
-        io::Seek::seek(&mut file, io::SeekFrom::End(0))?;
-        let mut bytes = Vec::new();
-        if self.n_bytes == 0 {
-            bytes.extend(MAGIC);
-            bytes.extend(VERSION.to_le_bytes());
-        }
-        for Record { at, after, contents } in records {
-            let head = Fields::default().u64(at.cut).u64(at.id).u64(after.cut).u64(after.id);
-            let start = bytes.len();
-            bytes.extend(head.u64(contents.len() as u64).0);
-            bytes.extend(contents);
-            let check = crc32fast::hash(&bytes[start..]);
-            bytes.extend(check.to_le_bytes());
-        }
-        file.write_all(&bytes)?;
-        file.sync_all()?;
+        let mut bytes = if self.n_bytes == 0 { start_of_file() } else { Vec::new() };
+        records.iter().for_each(|record| bytes.extend(record_bytes(record)));
+        self.append(&self.path, &bytes)?.sync_all()?;
+        self.append(&again(&self.path), &bytes)?;
         if let Some(folder) = self.path.parent().filter(|_| self.n_bytes == 0) {
             durable::sync_folder(folder)?;
         }
@@ -119,6 +143,62 @@ impl Journal {
         self.last = records.last().map_or(self.last, |record| record.at);
         Ok(())
     }
+
+    /// Makes one record of all, if they have become twice as many bytes since that was last done: a script that does the
+    /// same again and again has a journal that does not grow.
+    pub(in crate::serve) fn compact(
+        &mut self,
+        smaller: &dyn Fn(&[u8]) -> Option<Vec<u8>>,
+    ) -> Result<(), BadSnapshot> {
+        if self.n_bytes < COMPACT_MIN.max(2 * self.n_compacted) {
+            return Ok(());
+        }
+        self.n_compacted = self.n_bytes;
+        let records = self.read_whole()?;
+        let Some(&Record { at, after, .. }) = records.last() else { return Ok(()) };
+        let all: Vec<u8> = records.into_iter().flat_map(|record| record.contents).collect();
+        let Some(contents) = smaller(&all).filter(|contents| contents.len() < all.len()) else {
+            return Ok(());
+        };
+        let bytes = [start_of_file(), record_bytes(&Record { at, after, contents })].concat();
+        let failed = |source| BadSnapshot::writing(&self.path, source);
+        for path in [self.path.clone(), again(&self.path)] {
+            durable::replace_with(&path, Access::Owner, &bytes).map_err(failed)?;
+        }
+        (self.n_records, self.n_bytes) = (1, bytes.len() as u64);
+        self.n_compacted = self.n_bytes;
+        Ok(())
+    }
+
+    /// Adds bytes behind the last record.
+    fn append(&self, path: &Path, bytes: &[u8]) -> io::Result<File> {
+        let mut file = Access::Owner.options().create(true).truncate(false).write(true).open(path)?;
+        // What was not finished, or failed.
+        file.set_len(self.n_bytes)?;
+        io::Seek::seek(&mut file, io::SeekFrom::End(0))?;
+        file.write_all(bytes)?;
+        Ok(file)
+    }
+}
+
+/// What of a file is whole: its first records, and the bytes up to the end of the last of them.
+#[derive(Default)]
+struct Whole {
+    records: Vec<Record>,
+    n_bytes: usize,
+}
+
+fn start_of_file() -> Vec<u8> {
+    [&MAGIC[..], &VERSION.to_le_bytes()].concat()
+}
+
+fn record_bytes(Record { at, after, contents }: &Record) -> Vec<u8> {
+    let head = Fields::default().u64(at.cut).u64(at.id).u64(after.cut).u64(after.id);
+    let mut bytes = head.u64(contents.len() as u64).0;
+    bytes.extend(contents);
+    let check = crc32fast::hash(&bytes);
+    bytes.extend(check.to_le_bytes());
+    bytes
 }
 
 /// The next record, if it is whole.
@@ -145,33 +225,63 @@ mod tests {
         Journal::open(folder, &Owner::default())
     }
 
+    /// Writes a file and its second copy.
+    fn write(path: &Path, bytes: &[u8]) {
+        fs::write(path, bytes).unwrap();
+        fs::write(again(path), bytes).unwrap();
+    }
+
+    /// Wherever a bit is flipped, the other copy has all records; both are whole again then.
+    #[test]
+    fn one_of_two_copies_may_be_damaged() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut journal = open(folder.path()).unwrap();
+        journal.add(&[record(1), record(2)]).unwrap();
+        let path = folder.path().join(Journal::name(&Owner::default()));
+        let bytes = fs::read(&path).unwrap();
+        for (bit, path) in
+            (0..8 * bytes.len()).zip([path.clone(), again(&path)].into_iter().cycle())
+        {
+            let mut damaged = bytes.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            fs::write(&path, &damaged).unwrap();
+            assert_eq!(journal.read_whole().unwrap(), [record(1), record(2)], "bit {bit}");
+            let again = open(folder.path()).unwrap();
+            assert_eq!(again.last(), Some(record(2).at));
+            again.mend().unwrap();
+            assert_eq!(fs::read(&path).unwrap(), bytes);
+        }
+        write(&path, &bytes[..60]);
+        assert!(matches!(journal.read_whole(), Err(BadSnapshot::Damaged { .. })));
+    }
+
     #[test]
     fn records_come_back_and_unfinished_ones_are_cut_off() {
         let folder = tempfile::tempdir().unwrap();
         let mut journal = open(folder.path()).unwrap();
-        assert_eq!((journal.last(), journal.read().unwrap()), (None, Vec::new()));
+        assert_eq!((journal.last(), journal.read_whole().unwrap()), (None, Vec::new()));
         journal.add(&[record(1), record(2)]).unwrap();
         journal.add(&[record(3)]).unwrap();
         let path = folder.path().join(Journal::name(&Owner::default()));
         let bytes = fs::read(&path).unwrap();
         for n in 0..bytes.len() {
-            fs::write(&path, &bytes[..n]).unwrap();
+            write(&path, &bytes[..n]);
             let mut journal = open(folder.path()).unwrap();
             let last = journal.last().map_or(0, |last| last.cut);
             assert!(last <= 2);
             let missing: Vec<Record> = (last + 1..=4).map(record).collect();
             journal.add(&missing).unwrap();
             let again = open(folder.path()).unwrap();
-            assert_eq!(again.read().unwrap(), [record(1), record(2), record(3), record(4)]);
+            assert_eq!(again.read_whole().unwrap(), [record(1), record(2), record(3), record(4)]);
         }
         let mut damaged = bytes.clone();
         damaged[70] ^= 4;
-        fs::write(&path, &damaged).unwrap();
+        write(&path, &damaged);
         assert_eq!(open(folder.path()).unwrap().last(), Some(record(1).at));
-        fs::write(&path, [&MAGIC[..], &[2, 0, 0, 0]].concat()).unwrap();
+        write(&path, &[&MAGIC[..], &[2, 0, 0, 0]].concat());
         let error = open(folder.path()).unwrap_err();
         assert!(matches!(error, BadSnapshot::Newer { version: 2, .. }), "{error}");
-        fs::write(&path, [7; 30]).unwrap();
+        write(&path, &[7; 30]);
         assert!(matches!(open(folder.path()), Err(BadSnapshot::Damaged { .. })));
     }
 }

@@ -1,5 +1,6 @@
 //! Snapshots of a server: its files, and what they hold. See `docs/formats.md`.
 
+mod again;
 mod chain;
 pub mod check;
 mod fields;

@@ -6,9 +6,12 @@ use std::path::{Path, PathBuf};
 
 use tensor::Value;
 
+use super::again::{self, again};
 use super::chain::{Chain, Known};
-use super::file::{FileReader, Kind};
-use super::folder::{header_of, is_left_over, journal_of, known, names_in, open};
+use super::file::{FileReader, Kind, read_header};
+use super::folder::{
+    header_of, is_left_over, journal_in, journal_of, known, names_in, open, open_at,
+};
 use super::header::{FileKind, Header, Owner};
 use super::journal::Journal;
 use super::layout::{Layout, VarLayout};
@@ -36,8 +39,11 @@ pub(in crate::serve) struct Source {
     pub(in crate::serve) term: u64,
     /// The greatest cut that all of them have.
     pub(in crate::serve) cut: u64,
-    /// Greater than that of any cut.
+    /// Greater than that of any cut, and another one for each cut that is gone on from: servers that do not go on from
+    /// the same have no cut in common.
     pub(in crate::serve) next_cut: u64,
+    /// Older cuts that all of them have, ascending.
+    older: Vec<u64>,
 }
 
 /// The snapshots of one server.
@@ -120,9 +126,18 @@ impl Source {
             server.chain.cuts().iter().map(|at| at.cut).collect()
         };
         let lists: Vec<Vec<u64>> = all.iter().map(cuts).collect();
-        let cut = ps::recovery::common(&lists);
-        let source = |(cut, owner)| Self { servers: all, owner, term, cut, next_cut };
+        let is_everywhere = |cut: &u64| lists.iter().all(|list| list.contains(cut));
+        let mut older: Vec<u64> = lists.first().cloned().unwrap_or_default();
+        older.retain(is_everywhere);
+        let cut = older.pop();
+        let source = |(cut, owner)| Self { servers: all, owner, term, cut, next_cut, older };
         Ok(cut.zip(owner).map(source))
+    }
+
+    /// The same, at the cut before that all of them have.
+    pub(in crate::serve) fn before(mut self) -> Option<Self> {
+        let cut = self.older.pop()?;
+        Some(Self { cut, next_cut: self.next_cut + 1, ..self })
     }
 
     /// How many servers there were.
@@ -141,7 +156,15 @@ impl Source {
         let mut failed = None;
         for files in chain.ways_to(self.cut) {
             let mut state = ServerState::default();
-            match read_files(&mut state, path, &files, picks) {
+            let mut read = read_files(&mut state, path, &files, picks);
+            if matches!(read, Err(BadSnapshot::Damaged { .. })) {
+                state = ServerState::default();
+                read = files.iter().try_for_each(|file| {
+                    let whole = again::whole(&path.join(file.name()));
+                    state.take(&mut open_at(&whole, file)?, picks)
+                });
+            }
+            match read {
                 Ok(()) => return Ok(ServerRead { path: path.clone(), files, state }),
                 Err(error) => failed = Some(error),
             }
@@ -212,10 +235,17 @@ pub(in crate::serve) fn finished_files(folder: &Path) -> SnapshotResult<Vec<Stri
 fn headers(folder: &Path) -> SnapshotResult<Vec<(String, Header)>> {
     let mut headers = Vec::new();
     for name in names_in(folder)? {
-        match header_of(&folder.join(&name), &name) {
+        let path = folder.join(&name);
+        let header = match header_of(&path, &name) {
+            Err(BadSnapshot::Damaged { .. }) => read_header(&again(&path)).map(Some),
+            header => header,
+        };
+        match header {
             Ok(Some(header)) => headers.push((name, header)),
-            // Another cut may be whole.
+            // Another cut may be whole, and a file may have no second copy.
             Ok(None) | Err(BadSnapshot::Damaged { .. }) => {}
+            Err(BadSnapshot::Unreadable { source, .. })
+                if source.kind() == std::io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
     }
@@ -223,11 +253,17 @@ fn headers(folder: &Path) -> SnapshotResult<Vec<(String, Header)>> {
 }
 
 fn journal(folder: &Path, chain: &Chain, owner: &Owner, cut: u64) -> SnapshotResult<Vec<u8>> {
-    let records = Journal::open(folder, owner)?.read()?;
+    let records = Journal::open(folder, owner)?.read_whole()?;
     let next = records.last().map_or(0, |record| record.at.cut.saturating_add(1));
     let mut all: Vec<u8> = records.into_iter().flat_map(|record| record.contents).collect();
     for file in chain.files().iter().filter(|file| (next..=cut).contains(&file.at.cut)) {
-        all.extend(journal_of(folder, file)?.unwrap_or_default());
+        let part = match journal_of(folder, file) {
+            Err(BadSnapshot::Damaged { .. }) => {
+                journal_in(open_at(&again(&folder.join(file.name())), file)?)
+            }
+            part => part,
+        };
+        all.extend(part?.unwrap_or_default());
     }
     Ok(all)
 }
