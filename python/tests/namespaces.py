@@ -36,6 +36,7 @@ class Machines(Cluster):
             ip("-n", self._switch, "link", "set", port, "master", "br0", "up")
             ip("-n", name, "addr", "add", address + "/24", "dev", "eth0")
             ip("-n", name, "link", "set", "eth0", "up")
+            ip("netns", "exec", name, "true")
 
     def disconnect(self):
         """Removes the machines."""

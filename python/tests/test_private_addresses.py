@@ -105,7 +105,7 @@ def test_one_machine_is_as_it_was(machines):
         assert SAID not in job.machines.expect(name)
 
 
-def test_link_local_and_unique_local_addresses_are_private(machines):
+def test_link_local_addresses_are_private(machines):
     job = Job(machines("169.254.7.1", "169.254.7.2"), ["169.254.7.1"], 2, 5)
     job.server(0)
     job.trainer(0, "169.254.7.1")
@@ -147,6 +147,35 @@ def test_a_stranger_who_came_first_makes_the_trainer_fail(machines):
     log = job.machines.log("trainer 1")
     assert "the number of trainer 1 is taken by another key" in log and "from %s" % C in log, log
     assert "end the job and give all its processes the same PADDLEWHEEL_SECRET_FILE" in log
+
+
+def test_a_trainer_is_started_again_with_its_key(machines):
+    """Without snapshots: its key is kept for its user."""
+    job = Job(machines(A, B), [A], 2, 1000000, FLAGS_tolerate_lost_trainers="1")
+    job.server(0)
+    job.trainer(0, A)
+    job.trainer(1, B)
+    job.machines.wait_for("server 0", "trainer 1 joined")
+    job.machines.kill("trainer 1")
+    # The key is lost.
+    job.trainer(1, B, "without its key", XDG_STATE_HOME=str(job.machines.folder / "nothing"))
+    assert job.machines.wait("without its key") != 0
+    log = job.machines.log("without its key")
+    assert "the number of trainer 1 is taken by another key" in log and "its key is lost" in log, log
+    job.trainer(1, B, "again")
+    wait_until("trainer 1 is back", lambda: job.machines.log("server 0").count("trainer 1 joined") == 2)
+    assert job.machines.is_running("again")
+
+
+def test_a_folder_that_cannot_be_written_is_named(machines):
+    """The job goes on; a line says what follows."""
+    job = Job(machines(A), [A], 1, 5, XDG_STATE_HOME="/proc/no")
+    job.server(0)
+    job.trainer(0, A)
+    for name in ("server 0", "trainer 0"):
+        log = job.machines.expect(name)
+        said_once(log)
+        assert "keys are not kept in `/proc/no/paddlewheel/keys`" in log, log
 
 
 def test_processes_that_are_killed_come_back(machines):

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use ps::access::keyed::{KeyRing, Keys};
 use ps::access::tls::{CertificateFiles, Tls};
-use ps::{Access, Secret};
+use ps::{Access, Endpoint, Secret};
 
 use crate::env::{self, EnvVars};
 use crate::error::{Error, Result};
@@ -28,6 +28,12 @@ pub fn current() -> Result<Access> {
     let needs_secret = is_on(EnvVars(&env::process), env::REQUIRE_SECRET)?;
     let keys = (!needs_secret).then(|| Keys::new(KEYS.get_or_init(ring).clone()));
     Ok(Access { keys, ..access })
+}
+
+/// An error if a server would be spoken to without a secret, in the words of the server.
+pub(crate) fn check_all(access: &Access, servers: &[Endpoint]) -> Result<()> {
+    let mut checked = servers.iter().map(|server| ps::tcp::check_access(access, server));
+    Ok(checked.try_for_each(|checked| checked.map_err(train::Error::from))?)
 }
 
 /// Keys are kept beside the state of the process, if it keeps one, and for its user otherwise.

@@ -286,8 +286,7 @@ impl Fleet {
         let programs = split.server.as_ref().ok_or(Error::NotMinimized("main_program"))?;
         let (keeping, access) = (self.flags.keeping()?, access::current()?);
         // Trainers would refuse a job with another server that needs a secret.
-        let mut servers = self.role.servers.iter();
-        servers.try_for_each(|endpoint| ps::tcp::check_access(&access, endpoint))?;
+        access::check_all(&access, &self.role.servers)?;
         let serving = Serving { keeping, access, ..self.serving.clone() };
         serve(&programs.main, scope, &serving)
     }

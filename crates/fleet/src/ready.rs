@@ -40,8 +40,7 @@ pub fn wait_server_ready(
     timeout: Option<Duration>,
     watch: &mut Watch<'_>,
 ) -> Result<()> {
-    let access = access::current()?;
-    endpoints.iter().try_for_each(|endpoint| tcp::check_access(&access, endpoint))?;
+    access::check_all(&access::current()?, endpoints)?;
     let start = Instant::now();
     let mut world = World {
         reach: &mut reach,

@@ -72,7 +72,7 @@ pub enum Refusal {
         "the number of trainer {trainer} is taken by another key, for {} s now, from {from}: this job has no secret, so the \
          first process with a number keeps it. If the process at {from} is none of yours, end the job and give all its \
          processes the same PADDLEWHEEL_SECRET_FILE; if this trainer was started again and its key is lost, start the \
-         whole job again, from its last saved model", .since_ms / 1000
+         whole job again, from its last saved model, or, with snapshots, after `keys` in their folder was removed", .since_ms / 1000
     )]
     OtherKey {
         /// The rank.

@@ -17,7 +17,9 @@ const FREE: u32 = 8;
 const PAUSE_MS: u64 = 100;
 /// The longest one.
 const PAUSE_MS_MAX: u64 = 2_000;
-/// A connection whose turn is later than this is closed instead: the other side gives up soon after.
+/// Connections of an address that wait for their turn; others are closed.
+const WAITING_MAX: u64 = 4;
+/// One whose turn is later than this is closed, too: the other side gives up soon after.
 const WAIT_MS_MAX: u64 = 6_000;
 /// Wrong proofs are forgotten after so long without another one.
 const FORGET_MS: u64 = 60_000;
@@ -59,7 +61,7 @@ impl Guesses {
             return Some(now);
         }
         let turn = guesser.next.max(now);
-        if turn.since(now) > WAIT_MS_MAX {
+        if turn.since(now) > (WAITING_MAX * pause_ms).min(WAIT_MS_MAX) {
             return None;
         }
         guesser.next = turn + pause_ms;
@@ -122,7 +124,8 @@ mod tests {
             assert!(!guesses.wrong(from, Millis(0)) && !guesses.is_slowed(from));
         }
         assert!(guesses.wrong(from, Millis(0)) && guesses.is_slowed(from));
-        assert_eq!(guesses.turn(from, Millis(0)), Some(Millis(100)));
+        let turns: Vec<_> = (0..1000).filter_map(|_| guesses.turn(from, Millis(0))).collect();
+        assert_eq!(turns, [100, 200, 300, 400].map(Millis));
         (0..20).for_each(|_| _ = guesses.wrong(from, Millis(0)));
         // At most one in two seconds, however many connect.
         let turns: Vec<_> = (0..1000).filter_map(|_| guesses.turn(from, Millis(0))).collect();

@@ -114,6 +114,11 @@ impl Server {
         Ok(server)
     }
 
+    /// Whether it goes on from a cut on disk: then trainers that it knew come back.
+    pub fn goes_on(&self) -> bool {
+        self.terms.term.number > 1
+    }
+
     /// The last cut, if all trainers were gone by then.
     fn over_at(&self, on_disk: &OnDisk) -> Option<u64> {
         let gone = CutState::from_bytes(&on_disk.state).ok()?.protocol.gone;

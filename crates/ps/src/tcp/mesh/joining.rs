@@ -297,7 +297,9 @@ impl<'a> Joining<'a> {
         let Proved { stream, shown } = proved;
         let said = match message {
             PeerMessage::Hello(said) => said,
-            PeerMessage::Failed(failure) => return Err(failure.into()),
+            PeerMessage::Failed(failure) if self.is_known(shown.as_ref()) => {
+                return Err(failure.into());
+            }
             // Not a trainer.
             _ => return Ok(()),
         };
@@ -321,6 +323,12 @@ impl<'a> Joining<'a> {
             *place = Some(stream);
         }
         Ok(())
+    }
+
+    /// Whether it is one of the trainers that were met. Where keys are not shown, all who come are.
+    fn is_known(&self, shown: Option<&ShownKey>) -> bool {
+        let (Some(keys), Some(shown)) = (&self.settings.access.keys, shown) else { return true };
+        keys.ring().trainers.lock().even_if_poisoned().has(shown.key)
     }
 
     /// Why a trainer cannot have a rank: another key has it.

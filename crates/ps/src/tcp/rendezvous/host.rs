@@ -122,7 +122,7 @@ fn serve(shared: &SharedState, conn: ConnId, stream: Arc<Stream>) {
             Ok(None) | Err(_) => break,
         };
         let mut room = shared.lock().even_if_poisoned();
-        if text.trim_end() == "end" {
+        if has_reported && text.trim_end() == "end" {
             room.give_up();
             continue;
         }

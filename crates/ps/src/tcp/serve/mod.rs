@@ -150,7 +150,8 @@ impl Listener {
     ) -> Option<End> {
         let ((saves, works), (cuts, works_of_cuts)) = (channel(), channel());
         if let Some(keys) = &self.access.keys {
-            server.ask_for_keys(keys.ring().others(keys.name()));
+            let known = server.goes_on().then(|| keys.ring().others(keys.name()));
+            server.ask_for_keys(known.unwrap_or_default());
         }
         allow_descriptors(CONN_DESCRIPTORS * CONNS_MAX as u64);
         let n_cores = thread::available_parallelism().map_or(1, |n| n.get());
