@@ -7,6 +7,7 @@
 mod calendar;
 mod flags;
 mod number;
+mod obstacle;
 mod phase;
 mod step;
 pub mod words;
@@ -14,5 +15,6 @@ pub mod words;
 pub use calendar::CalendarTime;
 pub use flags::{is_on, is_ready, set_on, set_ready};
 pub use number::{Counter, Gauge, Level, NumberKind, NumberSource, Sample, Seconds, Whole};
+pub use obstacle::{Obstacle, ObstacleGuard, clear_obstacle, obstacles, report_obstacle};
 pub use phase::{Phase, PhaseNumber, PhaseState, PhaseView, show_phases};
 pub use step::{Busy, BusyThread, Labelled, Stepping, WaitingStep};

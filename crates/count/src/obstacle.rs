@@ -1,0 +1,113 @@
+//! What keeps a process from its work at the moment: a full disk, a recovery, a wait for a cut. Any code that
+//! knows says it here; the page of the job and the console show it before they judge speed.
+//!
+//! ```
+//! use count::{Obstacle, clear_obstacle, obstacles, report_obstacle};
+//!
+//! let full = Obstacle::problem("disk", "cannot write a snapshot to /snapshots: no space", "free space there");
+//! report_obstacle(full);
+//! assert_eq!(obstacles()[0].name, "disk");
+//! clear_obstacle("disk");
+//! assert!(obstacles().is_empty());
+//! ```
+
+use std::sync::Mutex;
+use std::time::Instant;
+
+use tensor::EvenIfPoisoned;
+
+/// What keeps a process from its work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Obstacle {
+    /// Which one: a process has at most one of each name.
+    pub name: &'static str,
+    /// What is wrong, and where.
+    pub text: String,
+    /// What a person can do; empty if nothing need be done.
+    pub remedy: String,
+    /// It passes without anybody: a recovery, a wait.
+    pub is_passing: bool,
+    /// Since when.
+    pub since: Instant,
+}
+
+static ALL: Mutex<Vec<Obstacle>> = Mutex::new(Vec::new());
+
+impl Obstacle {
+    /// One that stays until a person does something.
+    pub fn problem(name: &'static str, text: impl Into<String>, remedy: impl Into<String>) -> Self {
+        let (text, remedy) = (text.into(), remedy.into());
+        Self { name, text, remedy, is_passing: false, since: Instant::now() }
+    }
+
+    /// One that passes.
+    pub fn passing(name: &'static str, text: impl Into<String>) -> Self {
+        Self { is_passing: true, ..Self::problem(name, text, "") }
+    }
+
+    /// Reports it until the answer is dropped.
+    pub fn for_now(self) -> ObstacleGuard {
+        let guard = ObstacleGuard { name: self.name };
+        report_obstacle(self);
+        guard
+    }
+}
+
+/// An obstacle that ends when this is dropped.
+#[derive(Debug)]
+pub struct ObstacleGuard {
+    name: &'static str,
+}
+
+impl Drop for ObstacleGuard {
+    fn drop(&mut self) {
+        clear_obstacle(self.name);
+    }
+}
+
+/// From now on this keeps the process from its work. One of the same name gets the new text, and stands since it was
+/// first reported.
+pub fn report_obstacle(obstacle: Obstacle) {
+    let mut all = ALL.lock().even_if_poisoned();
+    match all.iter_mut().find(|known| known.name == obstacle.name) {
+        Some(known) => *known = Obstacle { since: known.since, ..obstacle },
+        None => all.push(obstacle),
+    }
+}
+
+/// It does so no longer.
+pub fn clear_obstacle(name: &str) {
+    ALL.lock().even_if_poisoned().retain(|known| known.name != name);
+}
+
+/// All of them: those that do not pass first, then the oldest.
+pub fn obstacles() -> Vec<Obstacle> {
+    let mut all = ALL.lock().even_if_poisoned().clone();
+    all.sort_by_key(|one| (one.is_passing, one.since));
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worst_comes_first_and_stands_since_its_beginning() {
+        let passing = Obstacle::passing("test_recovery", "goes back").for_now();
+        report_obstacle(Obstacle::problem("test_disk", "is full", "make space"));
+        let own = || -> Vec<Obstacle> {
+            obstacles().into_iter().filter(|one| one.name.starts_with("test_")).collect()
+        };
+        let first = own();
+        assert_eq!(
+            first.iter().map(|one| one.name).collect::<Vec<_>>(),
+            ["test_disk", "test_recovery"]
+        );
+        report_obstacle(Obstacle::problem("test_disk", "is still full", "make space"));
+        let again = own();
+        assert_eq!((again[0].text.as_str(), again[0].since), ("is still full", first[0].since));
+        clear_obstacle("test_disk");
+        drop(passing);
+        assert_eq!(own(), []);
+    }
+}
