@@ -149,7 +149,7 @@ pub enum Error {
 
     /// The job cannot go on: the servers have no cut in common.
     #[error(
-        "the job cannot go on: no cut is kept by all servers ({}); is each server's folder the one it had?", KeptCuts { endpoints, cuts: &cuts.0 }
+        "the job cannot go on: no cut is kept by all servers ({}){}", KeptCuts { endpoints, cuts: &cuts.0 }, LostCuts { endpoints, cuts: &cuts.0 }
     )]
     NoCommonCut {
         /// The servers.
@@ -277,6 +277,32 @@ impl std::fmt::Display for KeptCuts<'_> {
             write!(f, "{comma}{endpoint} has {cuts:?}")?;
         }
         Ok(())
+    }
+}
+
+/// Which servers have lost their snapshots, and what to do, for messages.
+struct LostCuts<'a> {
+    endpoints: &'a [Endpoint],
+    cuts: &'a [Vec<u64>],
+}
+
+impl std::fmt::Display for LostCuts<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let newest = |cuts: &Vec<u64>| cuts.last().copied().unwrap_or(0);
+        // Without snapshots a server begins with cut 0.
+        let all = self.endpoints.iter().zip(self.cuts).enumerate();
+        let lost = all.filter(|(_, (_, cuts))| newest(cuts) == 0);
+        for (number, (endpoint, _)) in lost {
+            write!(
+                f,
+                "; server {number} ({endpoint}) has lost its snapshots: its folder server.{number} was removed or is another one"
+            )?;
+        }
+        write!(
+            f,
+            ". Put back the folder that each server had, and start the job again. If a folder is lost, the job cannot go on \
+             from its snapshots: remove the folder of snapshots, or give it another name, and start the job from the last model that the script saved"
+        )
     }
 }
 
