@@ -322,3 +322,19 @@ impl std::fmt::Display for Missing {
 
 /// The result of operations between trainers and servers.
 pub type Result<T> = std::result::Result<T, Error>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_lost_its_folder_is_named() {
+        let endpoints = ["127.0.0.1:6170", "127.0.0.1:6171"].map(|text| text.parse().unwrap());
+        let cuts = NoCommonCut(vec![vec![7, 8], vec![0]]);
+        let text = Error::NoCommonCut { endpoints: endpoints.to_vec(), cuts }.to_string();
+        for word in ["server 1 (127.0.0.1:6171) has lost its snapshots", "server.1", "Put back"] {
+            assert!(text.contains(word), "{word}: {text}");
+        }
+        assert!(!text.contains("server 0 ("), "{text}");
+    }
+}
