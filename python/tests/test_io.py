@@ -343,3 +343,22 @@ def test_a_full_disk_is_an_error_and_the_old_file_stays(child):
     ended = child("-c", FULL_DISK)
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.startswith("cannot write model/large: "), ended.stdout
+
+
+def test_other_programs_find_only_files_that_they_can_load(tmp_path):
+    """Programs take each folder in a model's folder for an epoch, and each file for a variable."""
+    exe, _ = model()
+    for epoch in range(2):
+        io.save_persistables(exe, str(tmp_path / "increment" / str(epoch)))
+        io.save_persistables(exe, str(tmp_path / "increment" / str(epoch)))
+    epochs = [name for name in os.listdir(str(tmp_path / "increment"))]
+    assert sorted(epochs) == ["0", "1"]
+    for epoch in epochs:
+        folder = tmp_path / "increment" / epoch
+        assert not [path for path in folder.rglob("*") if path.is_dir()]
+        names = [path.name for path in folder.iterdir()]
+        block = fluid.Program().global_block()
+        for name in names:
+            var = block.create_var(name=name, persistable=True)
+            io.load_vars(exe, str(folder), vars=[var])
+        assert ".paddlewheel" not in fluid.load_program_state(str(folder))

@@ -121,7 +121,15 @@ pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
 
 /// Makes the names in a folder durable.
 pub fn sync_folder(folder: &Path) -> io::Result<()> {
-    File::open(folder)?.sync_all()
+    match File::open(folder)?.sync_all() {
+        // Some file systems, those over a network among them, know no such thing.
+        Err(error)
+            if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) =>
+        {
+            Ok(())
+        }
+        synced => synced,
+    }
 }
 
 fn sync_folder_of(path: &Path) -> io::Result<()> {

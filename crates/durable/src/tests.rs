@@ -2,7 +2,6 @@ use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
@@ -29,23 +28,11 @@ fn replace_often(path: &Path, byte: u8) {
     }
 }
 
-/// Run as a process of its own by the test below.
 #[test]
-fn replaces_often_if_told() {
-    let Ok(path) = std::env::var("DURABLE_TEST_PATH") else { return };
-    replace_often(Path::new(&path), b'c');
-}
-
-#[test]
-fn a_reader_sees_whole_files_while_threads_and_processes_replace_one() {
+fn a_reader_sees_whole_files_while_threads_replace_one() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("list");
     replace_with(&path, Access::Umask, &[b'a'; N_BYTES]).unwrap();
-    let other = Command::new(std::env::current_exe().unwrap())
-        .args(["replaces_often_if_told", "--test-threads=1"])
-        .env("DURABLE_TEST_PATH", &path)
-        .stdout(Stdio::piped())
-        .spawn();
     let is_done = AtomicBool::new(false);
     thread::scope(|scope| {
         let reader = scope.spawn(|| {
@@ -61,8 +48,6 @@ fn a_reader_sees_whole_files_while_threads_and_processes_replace_one() {
             let path = &path;
             scope.spawn(move || replace_often(path, byte))
         });
-        let other = other.unwrap().wait_with_output().unwrap();
-        assert!(other.status.success(), "{other:?}");
         writers.into_iter().for_each(|writer| writer.join().unwrap());
         is_done.store(true, Ordering::Relaxed);
         reader.join().unwrap();
@@ -124,37 +109,14 @@ fn folders_and_links_are_replaced() {
     assert_eq!(names(folder.path()), ["link", "model"]);
 }
 
-/// Run as processes with a umask of their own by the test below.
 #[test]
-fn makes_files_if_told() {
-    let Ok(folder) = std::env::var("DURABLE_TEST_FOLDER") else { return };
-    let folder = Path::new(&folder);
-    for (name, access) in [("umask", Access::Umask), ("owner", Access::Owner)] {
-        create_folder(&folder.join(name), access).unwrap();
-        replace_with(&folder.join(name).join("file"), access, b"x").unwrap();
-    }
-}
-
-#[test]
-fn the_umask_decides_but_for_what_only_the_user_may_read() {
-    for (umask, expected) in
-        [("022", [0o755, 0o644, 0o700, 0o600]), ("077", [0o700, 0o600, 0o700, 0o600])]
-    {
-        let folder = tempfile::tempdir().unwrap();
-        let made = Command::new("sh")
-            .args(["-c", "umask \"$1\"; exec \"$0\" makes_files_if_told --test-threads=1"])
-            .arg(std::env::current_exe().unwrap())
-            .arg(umask)
-            .env("DURABLE_TEST_FOLDER", folder.path())
-            .output()
-            .unwrap();
-        assert!(made.status.success(), "{made:?}");
-        let found = ["umask", "umask/file", "owner", "owner/file"].map(|name| {
-            let mode = fs::metadata(folder.path().join(name)).unwrap().permissions().mode();
-            mode & 0o777
-        });
-        assert_eq!(found, expected, "umask {umask}");
-    }
+fn only_the_user_may_read_what_is_the_users() {
+    let folder = tempfile::tempdir().unwrap();
+    let own = folder.path().join("own");
+    create_folder(&own, Access::Owner).unwrap();
+    replace_with(&own.join("file"), Access::Owner, b"x").unwrap();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(&own), mode(&own.join("file"))), (0o700, 0o600));
 }
 
 #[test]

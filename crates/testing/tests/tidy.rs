@@ -36,7 +36,7 @@ const EDGES: &[(&str, &[&str])] = &[
         "testing",
         &[
             "tensor", "program", "data", "ps", "train", "fleet", "predict", "ctr", "count",
-            "watch", "cli",
+            "watch", "cli", "durable",
         ],
     ),
 ];
@@ -162,6 +162,14 @@ fn only_fleet_reads_the_environment() {
         !build_time && !exempt.iter().any(|folder| name.starts_with(folder))
     };
     none("`std::env` belongs to `fleet`", uses(&["std::env", "env::var"], bound));
+}
+
+#[test]
+fn files_are_replaced_in_one_way() {
+    let free =
+        ["crates/durable/", "crates/train/src/folder/disk.rs", "crates/testing/", "examples/"];
+    let bound = |name: &str| !free.iter().any(|place| name.starts_with(place));
+    none("files are replaced by `durable::replace`", uses(&["fs::rename("], bound));
 }
 
 #[test]

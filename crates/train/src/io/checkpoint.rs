@@ -247,7 +247,7 @@ impl Checkpoints {
     fn remove(&self, serial: u64) {
         let rest = self.dir.join(format!("{PREFIX}{serial}{REMOVED}"));
         // Others may do the same, and what cannot be removed is in nobody's way.
-        if fs::rename(self.folder(serial), &rest).is_ok() {
+        if durable::rename(&self.folder(serial), &rest).is_ok() {
             let _ = fs::remove_dir_all(rest);
         }
     }

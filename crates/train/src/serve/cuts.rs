@@ -526,12 +526,11 @@ impl CutStore {
 
 /// Shows the people who watch the job whether snapshots can be written.
 fn show_disk<T>(written: &SnapshotResult<T>) {
-    let (error, remedy) = match written {
+    let error = match written {
         Ok(_) => return count::clear_obstacle(DISK),
-        Err(error @ BadSnapshot::NoSpace { .. }) => (error, "free space on that disk"),
-        Err(error @ BadSnapshot::NotWritable { .. }) => (error, "let this server write there"),
-        Err(_) => return,
+        Err(error) => error,
     };
+    let Some(remedy) = error.remedy() else { return };
     let remedy =
         format!("{remedy}; until then no work is kept that was done after the last snapshot");
     count::report_obstacle(Obstacle::problem(DISK, error.to_string(), remedy));
