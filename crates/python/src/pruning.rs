@@ -10,7 +10,7 @@ use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 use crate::error::from_program;
 use crate::feed::{feed_name, fetch_name, warn};
 use crate::framework::operator::PyOperator;
-use crate::framework::variable::{PyVariable, name_of};
+use crate::framework::variable::PyVariable;
 
 /// Parts that are kept; older ones are made again.
 const KEPT_MAX: usize = 64;
@@ -79,7 +79,7 @@ impl Targets {
 }
 
 /// The part of a program that targets need, with what it was made for.
-struct Part {
+struct ProgramPart {
     /// The program, and how often it had been changed.
     id: u64,
     version: u64,
@@ -91,7 +91,7 @@ struct Part {
 
 /// Parts of programs, so that each is made once.
 #[derive(Default)]
-pub(crate) struct Pruned(Vec<Part>);
+pub(crate) struct Pruned(Vec<ProgramPart>);
 
 impl Pruned {
     /// The program itself, or the part of it that the targets need if what is fed is known.
@@ -120,31 +120,9 @@ impl Pruned {
             self.0.remove(0);
         }
         let (names, ops) = (targets.names.clone(), targets.ops.clone());
-        self.0.push(Part { id, version, names, ops, feeds, part: part.clone() });
+        self.0.push(ProgramPart { id, version, names, ops, feeds, part: part.clone() });
         Ok(part)
     }
-}
-
-/// What targets need besides what is fed; ops that change parameters only if they are targets.
-pub(crate) fn pruned(
-    program: &Program,
-    feeds: &[String],
-    targets: &Bound<'_, PyAny>,
-) -> PyResult<Program> {
-    let is_list = targets.is_instance_of::<PyList>() || targets.is_instance_of::<PyTuple>();
-    let items: Vec<Bound<'_, PyAny>> =
-        if is_list { targets.try_iter()?.collect::<PyResult<_>>()? } else { vec![targets.clone()] };
-    let (mut names, mut ops) = (Vec::new(), Vec::new());
-    for item in &items {
-        match item.cast::<PyOperator>() {
-            Ok(op) => ops.push(op.get().0.id),
-            Err(_) => names.push(name_of(item)?),
-        }
-    }
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let feeds: Vec<&str> = feeds.iter().map(String::as_str).collect();
-    let is_target = |op: &OpDesc| op.is_target || ops.iter().any(|&id| op.id.is(id));
-    program.prune_to(&names, &feeds, is_target).map_err(from_program)
 }
 
 fn prune(program: &Program, targets: &Targets, feeds: &[String]) -> PyResult<Program> {

@@ -95,7 +95,7 @@ pub fn clip_gradients(
                 }
                 GradClip::GlobalNorm { max_norm, group } => {
                     let square = is_measured.then(|| square_sum(b, &pair.grad)).transpose()?;
-                    join(&mut groups, group, max_norm, Member { at, square });
+                    join(&mut groups, group, max_norm, GroupMember { at, square });
                     return Ok(());
                 }
             };
@@ -182,17 +182,17 @@ fn check_groups(clips: &[Option<GradClip>]) -> Result<()> {
 struct NormGroup {
     name: String,
     max_norm: f32,
-    members: Vec<Member>,
+    members: Vec<GroupMember>,
 }
 
-struct Member {
+struct GroupMember {
     /// Which pair.
     at: usize,
     /// The variable with the sum of its squares, if that is part of the norm.
     square: Option<String>,
 }
 
-fn join(groups: &mut Vec<NormGroup>, name: String, max_norm: f32, member: Member) {
+fn join(groups: &mut Vec<NormGroup>, name: String, max_norm: f32, member: GroupMember) {
     match groups.iter_mut().find(|group| group.name == name) {
         Some(group) => group.members.push(member),
         None => groups.push(NormGroup { name, max_norm, members: vec![member] }),
@@ -210,7 +210,7 @@ impl NormGroup {
         let Some(last) = self.members.last() else { return Ok(()) };
         let last = &pairs[last.at];
         let factor = b.with_role(role::OPTIMIZE, &[&last.param, &last.grad], |b| self.factor(b))?;
-        for &Member { at, .. } in &self.members {
+        for &GroupMember { at, .. } in &self.members {
             let pair = &pairs[at];
             let op = OpDesc::new("elementwise_mul").input("X", &pair.grad).input("Y", &factor);
             let op = op.attr("axis", -1);
