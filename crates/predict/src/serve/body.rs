@@ -1,6 +1,6 @@
 //! The bodies of requests, as samples of a model.
 
-use super::budget::{Held, NoRoom};
+use super::budget::{Held, NoMemory};
 use super::{json, raw};
 use crate::batch::Samples;
 use crate::error::Error;
@@ -23,12 +23,12 @@ pub(super) enum BadBody {
     TooMany(usize),
     /// There is no memory for it.
     #[error("other requests and answers fill the memory; try again")]
-    NoRoom(NoRoom),
+    NoMemory(NoMemory),
 }
 
-impl From<NoRoom> for BadBody {
-    fn from(no_room: NoRoom) -> Self {
-        Self::NoRoom(no_room)
+impl From<NoMemory> for BadBody {
+    fn from(no_memory: NoMemory) -> Self {
+        Self::NoMemory(no_memory)
     }
 }
 

@@ -17,7 +17,7 @@ pub(super) struct Budget {
 
 /// Why there is no memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NoRoom {
+pub(super) enum NoMemory {
     /// Others have it.
     Full,
     /// It is more than there is for all.
@@ -58,7 +58,7 @@ impl Held {
     }
 
     /// Holds more.
-    pub(super) fn take(&mut self, n_bytes: usize) -> Result<(), NoRoom> {
+    pub(super) fn take(&mut self, n_bytes: usize) -> Result<(), NoMemory> {
         if n_bytes == 0 {
             return Ok(());
         }
@@ -67,11 +67,11 @@ impl Held {
         let is_large = own > budget.n_max / LARGE_PART;
         let room = if is_large { budget.n_large() } else { budget.n_max };
         if own > room {
-            return Err(NoRoom::TooLarge);
+            return Err(NoMemory::TooLarge);
         }
         let more = |held: usize| held.checked_add(n_bytes).filter(|&held| held <= room);
         let taken = budget.n_held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
-        taken.map_err(|_| NoRoom::Full)?;
+        taken.map_err(|_| NoMemory::Full)?;
         self.n_bytes = own;
         Ok(())
     }
@@ -84,7 +84,7 @@ impl Held {
     }
 
     /// Adds a value whose memory is counted.
-    pub(super) fn push<T>(&mut self, values: &mut Vec<T>, value: T) -> Result<(), NoRoom> {
+    pub(super) fn push<T>(&mut self, values: &mut Vec<T>, value: T) -> Result<(), NoMemory> {
         if values.len() == values.capacity() {
             let (old, more) = (values.capacity(), values.capacity().max(16));
             // Both are there while the values move.
@@ -111,11 +111,11 @@ mod tests {
     fn large_requests_leave_room_for_small_ones() {
         let budget = Budget::new(6400);
         let (mut large, mut small) = (budget.hold(), budget.hold());
-        assert_eq!(large.take(5601), Err(NoRoom::TooLarge));
+        assert_eq!(large.take(5601), Err(NoMemory::TooLarge));
         large.take(5600).unwrap();
-        assert_eq!(budget.hold().take(101), Err(NoRoom::Full));
+        assert_eq!(budget.hold().take(101), Err(NoMemory::Full));
         small.take(100).unwrap();
-        assert_eq!((budget.n_held(), small.take(1)), (5700, Err(NoRoom::Full)));
+        assert_eq!((budget.n_held(), small.take(1)), (5700, Err(NoMemory::Full)));
         large.shrink_to(1000);
         small.take(1).unwrap();
         drop(large);

@@ -8,8 +8,8 @@ use tensor::Tensor;
 use watch::http::{HttpAnswer, HttpRequest, JSON, NoRequest, Requests};
 
 use super::body::{Allowed, BadBody, samples_of};
-use super::budget::{Held, NoRoom};
-use super::connections::{Conn, ConnStage};
+use super::budget::{Held, NoMemory};
+use super::connections::{ClientConn, ConnStage};
 use super::queue::{NotPredicted, Predicted};
 use super::send::{AnswerHead, Pieces, TimedStream, close, cut_off, is_late};
 use super::{ServerState, json, probes, raw};
@@ -19,7 +19,7 @@ use crate::model::Model;
 pub(super) const COLUMNS: &str = "application/x-paddlewheel-columns";
 
 /// Answers until the client goes or does something wrong.
-pub(super) fn serve(conn: &Conn, shared: &ServerState) {
+pub(super) fn serve(conn: &ClientConn, shared: &ServerState) {
     let (stream, limits) = (&conn.stream, &shared.limits);
     let _ = stream.set_nodelay(true);
     let n_bytes_max = limits.request_bytes.min(shared.budget.n_large());
@@ -47,7 +47,7 @@ pub(super) fn serve(conn: &Conn, shared: &ServerState) {
             Err(NoRequest::Gone) => return,
             Err(NoRequest::Bad(answer)) => {
                 let head = AnswerHead { kind: JSON, n_bytes: None, closes: true, is_old: true };
-                (Answer::Plain(answer), head)
+                (ServerAnswer::Plain(answer), head)
             }
         };
         let status = answer.status();
@@ -69,7 +69,7 @@ pub(super) fn serve(conn: &Conn, shared: &ServerState) {
 }
 
 /// What is sent back.
-enum Answer {
+enum ServerAnswer {
     Plain(HttpAnswer),
     /// What the model takes and gives.
     Description(Arc<Model>),
@@ -85,17 +85,17 @@ struct Predictions {
     _held: Held,
 }
 
-impl Answer {
+impl ServerAnswer {
     fn error(status: u16, problem: &str) -> Self {
         Self::Plain(HttpAnswer::error(status, problem))
     }
 
-    fn no_room(no_room: NoRoom) -> Self {
-        match no_room {
-            NoRoom::Full => {
+    fn no_memory(no_memory: NoMemory) -> Self {
+        match no_memory {
+            NoMemory::Full => {
                 Self::error(503, "other requests and answers fill the memory; try again")
             }
-            NoRoom::TooLarge => Self::error(
+            NoMemory::TooLarge => Self::error(
                 413,
                 "the request or its answer needs more memory than there is for all: send fewer samples, or raise \
                  --total_bytes",
@@ -139,14 +139,14 @@ impl Answer {
     }
 }
 
-fn answer(request: HttpRequest, held: Held, shared: &ServerState) -> Answer {
+fn answer(request: HttpRequest, held: Held, shared: &ServerState) -> ServerAnswer {
     if let Some(answer) = probes::answer(&request, shared) {
         let is_head = request.method == "HEAD";
-        return Answer::Plain(if is_head { answer.head_only() } else { answer });
+        return ServerAnswer::Plain(if is_head { answer.head_only() } else { answer });
     }
     match (request.method.as_str(), request.path()) {
         ("GET", "/") => match shared.predictor.get() {
-            Some(predictor) => Answer::Description(predictor.model()),
+            Some(predictor) => ServerAnswer::Description(predictor.model()),
             None => not_loaded(),
         },
         ("POST", "/predict") => match shared.predictor.get() {
@@ -154,14 +154,14 @@ fn answer(request: HttpRequest, held: Held, shared: &ServerState) -> Answer {
             None => not_loaded(),
         },
         (_, "/healthz" | "/readyz" | "/metrics" | "/" | "/predict") => {
-            Answer::error(405, "POST to /predict; GET /, /healthz, /readyz and /metrics")
+            ServerAnswer::error(405, "POST to /predict; GET /, /healthz, /readyz and /metrics")
         }
-        _ => Answer::error(404, "there are /, /predict, /healthz, /readyz and /metrics"),
+        _ => ServerAnswer::error(404, "there are /, /predict, /healthz, /readyz and /metrics"),
     }
 }
 
-fn not_loaded() -> Answer {
-    Answer::error(503, "the model is being loaded")
+fn not_loaded() -> ServerAnswer {
+    ServerAnswer::error(503, "the model is being loaded")
 }
 
 fn predict(
@@ -169,7 +169,7 @@ fn predict(
     mut held: Held,
     model: Arc<Model>,
     shared: &ServerState,
-) -> Answer {
+) -> ServerAnswer {
     let is_raw = request.kind.starts_with(COLUMNS);
     let answers_raw = is_raw || request.accepts.starts_with(COLUMNS);
     let n_samples_max = shared.limits.queued_samples;
@@ -177,25 +177,27 @@ fn predict(
     let filled = samples_of(request.body, is_raw, &model, allowed);
     let (batch, n_samples) = match filled.and_then(|batch| Ok((batch.n_samples()?, batch))) {
         Ok((n_samples, batch)) => (batch, n_samples),
-        Err(BadBody::NoRoom(no_room)) => return Answer::no_room(no_room),
-        Err(problem @ BadBody::TooMany(_)) => return Answer::error(413, &problem.to_string()),
-        Err(problem) => return Answer::error(400, &problem.to_string()),
+        Err(BadBody::NoMemory(no_memory)) => return ServerAnswer::no_memory(no_memory),
+        Err(problem @ BadBody::TooMany(_)) => {
+            return ServerAnswer::error(413, &problem.to_string());
+        }
+        Err(problem) => return ServerAnswer::error(400, &problem.to_string()),
     };
     let deadline = Instant::now() + shared.limits.deadline;
     match shared.queue.predict(model.clone(), batch, held, deadline) {
-        Ok(Predicted { outputs, held: _held }) => Answer::Predictions(Predictions {
+        Ok(Predicted { outputs, held: _held }) => ServerAnswer::Predictions(Predictions {
             model,
             outputs,
             n_samples,
             is_raw: answers_raw,
             _held,
         }),
-        Err(NotPredicted::Full) => Answer::error(503, "too many requests wait; try again"),
-        Err(NotPredicted::NoRoom(no_room)) => Answer::no_room(no_room),
-        Err(NotPredicted::Late) => Answer::error(504, "the prediction was not made in time"),
+        Err(NotPredicted::Full) => ServerAnswer::error(503, "too many requests wait; try again"),
+        Err(NotPredicted::NoMemory(no_memory)) => ServerAnswer::no_memory(no_memory),
+        Err(NotPredicted::Late) => ServerAnswer::error(504, "the prediction was not made in time"),
         Err(NotPredicted::Failed(error)) => match error.is_of_request() {
-            true => Answer::error(400, &error.to_string()),
-            false => Answer::error(500, &error.to_string()),
+            true => ServerAnswer::error(400, &error.to_string()),
+            false => ServerAnswer::error(500, &error.to_string()),
         },
     }
 }

@@ -22,12 +22,12 @@ pub(super) enum ConnStage {
 
 /// One client.
 #[derive(Debug)]
-pub(super) struct Conn {
+pub(super) struct ClientConn {
     pub(super) stream: TcpStream,
     stage: Mutex<(ConnStage, Instant)>,
 }
 
-impl Conn {
+impl ClientConn {
     /// Goes on to the next stage; false if it was closed.
     pub(super) fn enter(&self, next: ConnStage) -> bool {
         let mut stage = self.stage.lock().even_if_poisoned();
@@ -67,7 +67,7 @@ pub(super) struct Connections(Mutex<OpenConns>);
 
 #[derive(Debug, Default)]
 struct OpenConns {
-    all: BTreeMap<u64, Arc<Conn>>,
+    all: BTreeMap<u64, Arc<ClientConn>>,
     n_added: u64,
 }
 
@@ -92,7 +92,7 @@ impl Connections {
     ) -> Result<OpenConn, TcpStream> {
         let mut open = self.0.lock().even_if_poisoned();
         if open.all.len() >= n_max {
-            let waits = |(id, conn): (&u64, &Arc<Conn>)| Some((conn.waits_since()?, *id));
+            let waits = |(id, conn): (&u64, &Arc<ClientConn>)| Some((conn.waits_since()?, *id));
             let longest = open.all.iter().filter_map(waits).min();
             let longest = longest.filter(|(since, _)| since.elapsed() >= patience);
             let Some(id) = longest.map(|(_, id)| id).filter(|id| open.all[id].close()) else {
@@ -103,7 +103,7 @@ impl Connections {
         open.n_added += 1;
         let id = open.n_added;
         let stage = Mutex::new((ConnStage::Idle, Instant::now()));
-        let conn = Arc::new(Conn { stream, stage });
+        let conn = Arc::new(ClientConn { stream, stage });
         open.all.insert(id, conn.clone());
         Ok(OpenConn { id, conn, all: self.clone() })
     }
@@ -113,7 +113,7 @@ impl Connections {
 #[derive(Debug)]
 pub(super) struct OpenConn {
     id: u64,
-    pub(super) conn: Arc<Conn>,
+    pub(super) conn: Arc<ClientConn>,
     all: Arc<Connections>,
 }
 

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use tensor::{EvenIfPoisoned, Tensor};
 
-use super::budget::{Held, NoRoom};
+use super::budget::{Held, NoMemory};
 use super::metrics::Metrics;
 use crate::batch::Samples;
 use crate::compute::{have_rows, rows_of_all};
@@ -30,7 +30,7 @@ pub(super) enum NotPredicted {
     /// It took too long.
     Late,
     /// There is no memory for what was predicted.
-    NoRoom(NoRoom),
+    NoMemory(NoMemory),
     /// The prediction failed.
     Failed(Error),
 }
@@ -81,7 +81,7 @@ impl Waiting {
                 let taken = held.take(n_bytes);
                 drop(batch);
                 held.shrink_to(n_bytes);
-                taken.map(|()| Predicted { outputs, held }).map_err(NotPredicted::NoRoom)
+                taken.map(|()| Predicted { outputs, held }).map_err(NotPredicted::NoMemory)
             }
             Err(error) => Err(NotPredicted::Failed(error)),
         });

@@ -101,6 +101,17 @@ pub(super) fn table_rows() -> Target {
     }
 }
 
+/// A request whose body comes in chunks.
+fn chunked(body: &[u8]) -> Vec<u8> {
+    let mut bytes = b"POST /predict HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
+    for chunk in body.chunks(20) {
+        bytes.extend_from_slice(format!("{:x}\r\n", chunk.len()).as_bytes());
+        bytes.extend_from_slice(&[chunk, b"\r\n"].concat());
+    }
+    bytes.extend_from_slice(b"0\r\nA: b\r\n\r\n");
+    bytes
+}
+
 /// Requests of `paddlewheel serve`, as JSON and as raw columns.
 pub(super) fn predictions() -> Target {
     let predictor = Predictor::load(model().path()).expect("a model");
@@ -123,6 +134,7 @@ pub(super) fn predictions() -> Target {
         request(json, columns),
         request(json, rows),
         request("application/x-paddlewheel-columns", &raw),
+        chunked(rows),
     ];
     for input in &inputs {
         assert!(read_request(input, &mut predictor.batch()), "a good request");

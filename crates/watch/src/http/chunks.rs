@@ -22,14 +22,14 @@ enum ChunkStage {
 
 /// Reads chunks piece by piece.
 #[derive(Debug)]
-pub(super) struct Chunks {
+pub(super) struct ChunkedBody {
     stage: ChunkStage,
     n_trailer_bytes: usize,
     body_bytes_max: usize,
 }
 
-impl Chunks {
-    /// Chunks of a body that is no longer than this.
+impl ChunkedBody {
+    /// A body that is no longer than this.
     pub(super) fn new(body_bytes_max: usize) -> Self {
         Self { stage: ChunkStage::Size, n_trailer_bytes: 0, body_bytes_max }
     }
@@ -114,7 +114,7 @@ mod tests {
 
     /// What is read of these bytes if they come `step` at a time; the status of what is wrong.
     fn read(bytes: &[u8], step: usize) -> Result<(Vec<u8>, bool), u16> {
-        let (mut chunks, mut body, mut ahead) = (Chunks::new(20), Vec::new(), Vec::new());
+        let (mut chunks, mut body, mut ahead) = (ChunkedBody::new(20), Vec::new(), Vec::new());
         for piece in bytes.chunks(step) {
             ahead.extend_from_slice(piece);
             match chunks.take(&ahead, &mut body) {

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use super::answer::HttpAnswer;
-use super::chunks::Chunks;
+use super::chunks::ChunkedBody;
 
 /// Bytes of the head of a request.
 pub(super) const HEAD_BYTES_MAX: usize = 16 << 10;
@@ -45,7 +45,7 @@ impl HttpRequest {
         let RequestHead { mut request, n_body, is_chunked, .. } = head;
         let body = bytes.get(n_head..)?;
         match is_chunked {
-            true => drop(Chunks::new(body.len()).take(body, &mut request.body).ok()?),
+            true => drop(ChunkedBody::new(body.len()).take(body, &mut request.body).ok()?),
             false => request.body = body[..n_body.min(body.len())].to_vec(),
         }
         Some(request)
@@ -87,7 +87,7 @@ fn bad(status: u16, problem: &str) -> NoRequest {
     NoRequest::Bad(HttpAnswer::error(status, problem).closing())
 }
 
-fn no_room() -> NoRequest {
+fn no_memory() -> NoRequest {
     bad(503, "other requests and answers fill the memory; try again")
 }
 
@@ -142,7 +142,7 @@ impl<'a> Requests<'a> {
         loop {
             let n = self.ahead.len().min(n_body - body.len());
             if !holds(n) {
-                return Err(no_room());
+                return Err(no_memory());
             }
             body.extend(self.ahead.drain(..n));
             if body.len() == n_body {
@@ -157,13 +157,13 @@ impl<'a> Requests<'a> {
         deadline: Instant,
         mut holds: impl FnMut(usize) -> bool,
     ) -> Result<Vec<u8>, NoRequest> {
-        let (mut chunks, mut body) = (Chunks::new(self.body_bytes_max), Vec::new());
+        let (mut chunks, mut body) = (ChunkedBody::new(self.body_bytes_max), Vec::new());
         loop {
             let n_before = body.capacity();
             let n_used = chunks.take(&self.ahead, &mut body)?;
             self.ahead.drain(..n_used);
             if !holds(body.capacity() - n_before) {
-                return Err(no_room());
+                return Err(no_memory());
             }
             if chunks.is_done() {
                 return Ok(body);

@@ -56,7 +56,7 @@ pub(super) trait ColumnSink {
 pub(super) fn read(body: &[u8], sink: &mut dyn ColumnSink) -> Result<(), BadBody> {
     let mut reading = Reading { sink, failed: None };
     let mut json = serde_json::Deserializer::from_slice(body);
-    let read = Part::Body.of(&mut reading).deserialize(&mut json).and_then(|_| json.end());
+    let read = BodyPart::Body.of(&mut reading).deserialize(&mut json).and_then(|_| json.end());
     match (reading.failed, read) {
         (Some(problem), _) => Err(problem),
         (None, Ok(())) => Ok(()),
@@ -82,7 +82,7 @@ impl Reading<'_> {
 
 /// A place in a body.
 #[derive(Clone, Copy)]
-enum Part {
+enum BodyPart {
     Body,
     Columns,
     Column(usize),
@@ -93,14 +93,14 @@ enum Part {
     Inner(usize),
 }
 
-impl Part {
+impl BodyPart {
     fn of<'r, 'a>(self, reading: &'r mut Reading<'a>) -> PartReader<'r, 'a> {
         PartReader { part: self, reading }
     }
 }
 
 struct PartReader<'r, 'a> {
-    part: Part,
+    part: BodyPart,
     reading: &'r mut Reading<'a>,
 }
 
@@ -109,15 +109,15 @@ impl<'de> DeserializeSeed<'de> for PartReader<'_, '_> {
 
     fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<(), D::Error> {
         match self.part {
-            Part::Body | Part::Columns | Part::Row => json.deserialize_map(self),
-            Part::Column(_) | Part::Rows => json.deserialize_seq(self),
-            Part::Sample(at) => {
+            BodyPart::Body | BodyPart::Columns | BodyPart::Row => json.deserialize_map(self),
+            BodyPart::Column(_) | BodyPart::Rows => json.deserialize_seq(self),
+            BodyPart::Sample(at) => {
                 let reading = &mut *self.reading;
-                Part::Inner(at).of(reading).deserialize(json)?;
+                BodyPart::Inner(at).of(reading).deserialize(json)?;
                 let ended = reading.sink.end_sample(at);
                 reading.check(ended)
             }
-            Part::Inner(_) => json.deserialize_any(self),
+            BodyPart::Inner(_) => json.deserialize_any(self),
         }
     }
 }
@@ -125,7 +125,7 @@ impl<'de> DeserializeSeed<'de> for PartReader<'_, '_> {
 impl PartReader<'_, '_> {
     fn scalar<E: de::Error>(self, value: Scalar<'_>) -> Result<(), E> {
         match self.part {
-            Part::Inner(at) => {
+            BodyPart::Inner(at) => {
                 let taken = self.reading.sink.value(at, value);
                 self.reading.check(taken)
             }
@@ -139,12 +139,12 @@ impl<'de> Visitor<'de> for PartReader<'_, '_> {
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.part {
-            Part::Body => "an object with \"columns\" or \"rows\"",
-            Part::Columns => "an object with a list of samples for each slot",
-            Part::Column(_) => "a column, which is a list of samples",
-            Part::Rows => "a list of rows",
-            Part::Row => "a row, which is an object with a value for each slot",
-            Part::Sample(_) | Part::Inner(_) => "a value, or a list of values",
+            BodyPart::Body => "an object with \"columns\" or \"rows\"",
+            BodyPart::Columns => "an object with a list of samples for each slot",
+            BodyPart::Column(_) => "a column, which is a list of samples",
+            BodyPart::Rows => "a list of rows",
+            BodyPart::Row => "a row, which is an object with a value for each slot",
+            BodyPart::Sample(_) | BodyPart::Inner(_) => "a value, or a list of values",
         })
     }
 
@@ -175,17 +175,17 @@ impl<'de> Visitor<'de> for PartReader<'_, '_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
         let reading = self.reading;
         let inner = match self.part {
-            Part::Column(at) => Part::Sample(at),
-            Part::Rows => Part::Row,
-            Part::Inner(at) => {
+            BodyPart::Column(at) => BodyPart::Sample(at),
+            BodyPart::Rows => BodyPart::Row,
+            BodyPart::Inner(at) => {
                 let begun = reading.sink.list(at);
                 reading.check(begun)?;
-                Part::Inner(at)
+                BodyPart::Inner(at)
             }
             _ => return Err(de::Error::custom("a list where none is expected")),
         };
         while list.next_element_seed(inner.of(reading))?.is_some() {
-            if let Part::Row = inner {
+            if let BodyPart::Row = inner {
                 let ended = reading.sink.end_row();
                 reading.check(ended)?;
             }
@@ -196,28 +196,28 @@ impl<'de> Visitor<'de> for PartReader<'_, '_> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let reading = self.reading;
         match self.part {
-            Part::Body => {
-                let form = Key::Form.of(reading);
+            BodyPart::Body => {
+                let form = BodyKey::Form.of(reading);
                 let part = map.next_key_seed(form)?.ok_or_else(|| de::Error::custom(FORM))?;
                 map.next_value_seed(part.of(reading))?;
-                match map.next_key_seed(Key::Form.of(reading))? {
+                match map.next_key_seed(BodyKey::Form.of(reading))? {
                     Some(_) => Err(de::Error::custom(FORM)),
                     None => Ok(()),
                 }
             }
-            Part::Columns => {
-                while let Some(part) = map.next_key_seed(Key::Column.of(reading))? {
+            BodyPart::Columns => {
+                while let Some(part) = map.next_key_seed(BodyKey::Column.of(reading))? {
                     match part {
-                        Part::Column(_) => map.next_value_seed(part.of(reading))?,
+                        BodyPart::Column(_) => map.next_value_seed(part.of(reading))?,
                         _ => drop(map.next_value::<IgnoredAny>()?),
                     }
                 }
                 Ok(())
             }
-            Part::Row => {
-                while let Some(part) = map.next_key_seed(Key::Slot.of(reading))? {
+            BodyPart::Row => {
+                while let Some(part) = map.next_key_seed(BodyKey::Slot.of(reading))? {
                     match part {
-                        Part::Sample(_) => map.next_value_seed(part.of(reading))?,
+                        BodyPart::Sample(_) => map.next_value_seed(part.of(reading))?,
                         _ => drop(map.next_value::<IgnoredAny>()?),
                     }
                 }
@@ -235,7 +235,7 @@ const FORM: &str = "the body is no object with one of \"columns\" and \"rows\"";
 
 /// What a name in an object means.
 #[derive(Clone, Copy)]
-enum Key {
+enum BodyKey {
     /// One of the two forms.
     Form,
     /// A column of its own.
@@ -244,51 +244,51 @@ enum Key {
     Slot,
 }
 
-impl Key {
+impl BodyKey {
     fn of<'r, 'a>(self, reading: &'r mut Reading<'a>) -> KeyReader<'r, 'a> {
         KeyReader { key: self, reading }
     }
 }
 
 struct KeyReader<'r, 'a> {
-    key: Key,
+    key: BodyKey,
     reading: &'r mut Reading<'a>,
 }
 
 impl<'de> DeserializeSeed<'de> for KeyReader<'_, '_> {
-    type Value = Part;
+    type Value = BodyPart;
 
-    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<Part, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<BodyPart, D::Error> {
         json.deserialize_str(self)
     }
 }
 
 impl<'de> Visitor<'de> for KeyReader<'_, '_> {
-    type Value = Part;
+    type Value = BodyPart;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a name")
     }
 
-    /// What follows the name; [`Part::Body`] if nobody reads it.
-    fn visit_str<E: de::Error>(self, name: &str) -> Result<Part, E> {
+    /// What follows the name; [`BodyPart::Body`] if nobody reads it.
+    fn visit_str<E: de::Error>(self, name: &str) -> Result<BodyPart, E> {
         let reading = self.reading;
         match (self.key, name) {
-            (Key::Form, "columns") => return Ok(Part::Columns),
-            (Key::Form, "rows") => {
+            (BodyKey::Form, "columns") => return Ok(BodyPart::Columns),
+            (BodyKey::Form, "rows") => {
                 reading.sink.begin_rows();
-                return Ok(Part::Rows);
+                return Ok(BodyPart::Rows);
             }
-            (Key::Form, _) => return Err(E::custom(FORM)),
-            (Key::Column | Key::Slot, _) => {}
+            (BodyKey::Form, _) => return Err(E::custom(FORM)),
+            (BodyKey::Column | BodyKey::Slot, _) => {}
         }
         let found = reading.sink.find(name);
-        let Some(at) = reading.check(found)? else { return Ok(Part::Body) };
+        let Some(at) = reading.check(found)? else { return Ok(BodyPart::Body) };
         match self.key {
-            Key::Slot => Ok(Part::Sample(at)),
-            Key::Form | Key::Column => {
+            BodyKey::Slot => Ok(BodyPart::Sample(at)),
+            BodyKey::Form | BodyKey::Column => {
                 let begun = reading.sink.begin_column(at);
-                reading.check(begun).map(|()| Part::Column(at))
+                reading.check(begun).map(|()| BodyPart::Column(at))
             }
         }
     }
