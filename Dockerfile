@@ -17,6 +17,8 @@ RUN apt-get update && apt-get install -y --no-install-recommends python3 && rm -
 COPY --from=build /opt/paddlewheel /opt/paddlewheel
 ENV PATH=/opt/paddlewheel/bin:$PATH PYTHONUNBUFFERED=1
 WORKDIR /job
+# Pods run it as this user (paddlewheel render k8s).
+RUN useradd --uid 1000 --create-home job && chown job /job
 # Servers and trainers end in order when they are asked to.
 STOPSIGNAL SIGTERM
 CMD ["paddlewheel", "--help"]

@@ -1220,7 +1220,7 @@ class fleet:
             """The main program as it was before it was split."""
         role: Any
         def run_server(self, scope: Scope) -> Any:
-            """Serves; whether to the end."""
+            """Serves to the end."""
         def save_inference_model(
             self,
             scope: Scope,
@@ -2780,7 +2780,7 @@ class layers:
         """Zeros like another variable."""
 
 def leave_cluster(in_order: Any) -> Any:
-    """Python ends: tells servers and other trainers that this trainer goes, if it never said that its job is done."""
+    """Python ends: writes the last numbers of this process, and tells servers and other trainers that this trainer goes, if it never said that its job is done."""
 
 def make_operator(kind: Any, **given: Any) -> Any:
     """An operator from the variables at its ports and its attributes, all by name."""

@@ -190,7 +190,7 @@ def test_all_samples_are_counted_without_a_farewell(cluster):
     cluster.start("launcher", "-m", "paddlewheel", "launch_ps", *options)
     said = cluster.expect("launcher")
     rows = re.findall(r"^trainer (\d) +(\S+) batches, (\S+) samples; reading (.*), computing (.*), waiting", said, re.M)
-    assert [row[:3] for row in rows] == [("0", "240", "2,400"), ("1", "240", "2,400")], said
+    assert [row[:3] for row in rows] == [("0", "240", "2400"), ("1", "240", "2400")], said
     # Per thread: not longer than the job.
     assert all(seconds(row[4]) < 60 for row in rows), said
     # The numbers of processes that have ended are where the launcher finds them.
