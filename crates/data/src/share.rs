@@ -22,6 +22,8 @@ use crate::slot::Slot;
 const MAGIC: [u8; 8] = *b"pwshare\x01";
 /// Larger files have no second copy.
 const COPIED_BYTES_MAX: u64 = 1 << 30;
+/// The second copy of a larger one is not looked at before it is needed.
+const LEVEL_BYTES_MAX: u64 = 64 << 20;
 /// Bytes after which a block ends.
 const BLOCK_BYTES: usize = 1 << 20;
 /// A longer block is none of ours: it ends with the sample that makes it longer than it should be.
@@ -106,10 +108,27 @@ pub(crate) fn read(
 ) -> Result<Option<(Head, SampleMemory)>> {
     match read_one(path, facts, slots) {
         Err(damaged @ Error::BadShare { .. }) => match read_one(&again(path), facts, slots) {
-            Ok(Some(read)) => Ok(Some(read)),
+            Ok(Some(read)) => {
+                // What cannot be written now is tried again by the next process.
+                let _ = fs::copy(again(path), beside(path)).and_then(|_| put(&beside(path), path));
+                Ok(Some(read))
+            }
             _ => Err(damaged),
         },
+        Ok(Some(read)) => {
+            level(path);
+            Ok(Some(read))
+        }
         read => read,
+    }
+}
+
+/// Makes the second copy of a file anew that is whole, if the copy is not.
+fn level(path: &Path) {
+    let is_small = fs::metadata(path).is_ok_and(|data| data.len() <= LEVEL_BYTES_MAX);
+    let is_equal = || fs::read(path).ok() == fs::read(again(path)).ok();
+    if is_small && !is_equal() {
+        let _ = copy(path);
     }
 }
 

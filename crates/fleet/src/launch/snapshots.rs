@@ -97,6 +97,9 @@ impl Identity {
             n_trainers: 0,
             n_began: None,
         };
+        if has_lost_check(text) {
+            return Err(damaged("its checksum is not where it was written"));
+        }
         for line in lines {
             let (name, value) = line.split_once(' ').unwrap_or((line, ""));
             let number = || value.parse().map_err(|_| damaged("a number is none"));
@@ -106,8 +109,7 @@ impl Identity {
                 "began" => found.n_began = Some(number()?),
                 "check" => {
                     let start = text.find("\ncheck ").map_or("", |at| &text[..=at]);
-                    let check = u32::from_str_radix(value, 16).ok();
-                    if check != Some(crc32fast::hash(start.as_bytes())) {
+                    if value != format!("{:08x}", crc32fast::hash(start.as_bytes())) {
                         return Err(damaged("it has other bytes than were written"));
                     }
                 }
@@ -139,6 +141,13 @@ impl Identity {
     fn has_command_of(&self, other: &Self) -> bool {
         (&self.script, &self.arguments) == (&other.script, &other.arguments)
     }
+}
+
+/// Whether the checksum is behind the line before: the end of that line is damaged. Releases before wrote none.
+fn has_lost_check(text: &str) -> bool {
+    let last = text.strip_suffix("\nend\n").and_then(|text| text.lines().next_back());
+    let check = last.and_then(|last| last.rsplit_once("check "));
+    check.is_some_and(|(before, sum)| !before.is_empty() && sum.len() == 8)
 }
 
 /// Whether the text has a checksum as this release writes it: then it is of this release, and its number is damaged. A
@@ -329,6 +338,18 @@ pub(super) fn scaled(folder: &Path, ours: &Identity) -> Result<Option<Scaled>> {
         Some(Scaled { n_servers: job.n_servers, n_began })
     };
     Ok(found.and_then(scaled))
+}
+
+/// Writes `job` and its second copy again, if one of them was damaged while the job ran.
+pub(super) fn keep_job(folder: &Path) {
+    let (first, second) = (read_job_file(folder, JOB), read_job_file(folder, JOB_AGAIN));
+    let whole = match (first, second) {
+        (Ok(Some(first)), Ok(Some(second))) if first == second => return,
+        (Ok(Some(whole)), _) | (_, Ok(Some(whole))) => whole,
+        _ => return,
+    };
+    // A disk that takes nothing now is tried again.
+    let _ = write_job(folder, "", &whole);
 }
 
 /// The job has another number of servers from now on.

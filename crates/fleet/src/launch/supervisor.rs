@@ -14,6 +14,7 @@ use super::plan::{Host, Job};
 use super::ports::Ports;
 use super::relay::Relays;
 use super::scale;
+use super::snapshots;
 use super::watching::JobWatch;
 use crate::error::{Error, Result};
 use crate::lines;
@@ -350,7 +351,7 @@ impl<'a> Processes<'a> {
             return;
         }
         self.told = Instant::now();
-        self.keep_list();
+        self.keep_files();
         let Some(watched) = self.watched else { return };
         self.tell_watchers();
         self.line = watched.line(console);
@@ -363,13 +364,15 @@ impl<'a> Processes<'a> {
         }
     }
 
-    /// Writes the list of servers again if it was damaged: trainers that wait look at it.
-    fn keep_list(&self) {
-        let Some(folder) = self.job.snapshots.as_ref().filter(|_| !self.endpoints.is_empty())
-        else {
+    /// Writes again what was damaged: who the job is, for the next launcher, and the list of servers, at which trainers
+    /// look that wait.
+    fn keep_files(&self) {
+        let Some(folder) = self.job.snapshots.as_ref().filter(|_| !self.job.is_wide) else {
             return;
         };
-        if self.moving.is_none() && train::server_list::read(folder).is_none() {
+        snapshots::keep_job(folder);
+        let is_moved = !self.endpoints.is_empty() && self.moving.is_none();
+        if is_moved && train::server_list::read(folder).is_none() {
             // A disk that takes nothing now is tried again.
             let _ = train::server_list::write(folder, &self.endpoints);
         }

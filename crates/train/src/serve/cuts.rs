@@ -418,7 +418,9 @@ impl CutStore {
                     // A server without space for it is asked again and again.
                     let begun = locked(&self.folder).begin_term(term, cut);
                     show_disk(&begun);
-                    return begun.inspect_err(|_| std::thread::sleep(AGAIN)).map(|()| state);
+                    begun.inspect_err(|_| std::thread::sleep(AGAIN))?;
+                    locked(&self.folder).level();
+                    return Ok(state);
                 }
                 Err((file, error)) => {
                     self.put_aside(&file, &error);

@@ -124,3 +124,39 @@ fn damaged_and_newer_files_are_refused() {
     let error = check(b"\xff\xfe");
     assert!(matches!(error, SnapshotError::Damaged { .. }), "{error}");
 }
+
+/// The number of servers was changed while the job ran: the command that it was started with goes on with it.
+#[test]
+fn the_same_command_goes_on_with_other_servers() {
+    let home = tempfile::tempdir().unwrap();
+    let ours = |n_servers| identity("/train.py", n_servers);
+    drop(take(home.path(), None, ours(2)).unwrap());
+    assert_eq!(scaled(home.path(), &ours(2)).unwrap(), None);
+    write_job(home.path(), "", &Identity { n_began: Some(2), ..ours(3) }).unwrap();
+    let found = Some(Scaled { n_servers: 3, n_began: 2 });
+    assert_eq!(scaled(home.path(), &ours(2)).unwrap(), found);
+    assert_eq!(scaled(home.path(), &ours(3)).unwrap(), found);
+    assert_eq!(scaled(home.path(), &ours(4)).unwrap(), None);
+    assert_eq!(scaled(home.path(), &identity("/other.py", 2)).unwrap(), None);
+    let other = refusal(take(home.path(), None, ours(4)));
+    assert!(matches!(other, SnapshotError::OtherJob { .. }), "{other}");
+    take(home.path(), None, ours(2)).unwrap().finish().unwrap();
+    assert_eq!(scaled(home.path(), &ours(2)).unwrap(), None, "the next job is a new one");
+}
+
+/// Wherever a bit is flipped, the other file says whose the folder is, and both are whole again then.
+#[test]
+fn one_of_two_files_may_be_damaged() {
+    let home = tempfile::tempdir().unwrap();
+    let own = Identity { n_began: Some(2), ..identity("/train.py", 3) };
+    write_job(home.path(), "", &own).unwrap();
+    let bytes = fs::read(home.path().join(JOB)).unwrap();
+    for (bit, name) in (0..8 * bytes.len()).zip([JOB, JOB_AGAIN].into_iter().cycle()) {
+        let mut damaged = bytes.clone();
+        damaged[bit / 8] ^= 1 << (bit % 8);
+        fs::write(home.path().join(name), &damaged).unwrap();
+        assert_eq!(read_job(home.path()).unwrap().as_ref(), Some(&own), "{name}, bit {bit}");
+        keep_job(home.path());
+        assert_eq!(fs::read(home.path().join(name)).unwrap(), bytes, "{name}, bit {bit}");
+    }
+}

@@ -14,6 +14,8 @@ use crate::error::{BadSnapshot, SnapshotResult};
 const AGAIN: &str = ".again";
 /// Larger files have no second copy: if one of them is damaged, the job goes back farther.
 const BYTES_MAX: u64 = 1 << 30;
+/// Larger files are not looked at before they are needed.
+const LEVEL_BYTES_MAX: u64 = 16 << 20;
 /// Before the name of a file that cannot be used.
 const DAMAGED: &str = "damaged.";
 
@@ -59,6 +61,16 @@ pub(super) fn mend(path: &Path) -> bool {
     }
     rename_damaged(path);
     copy_to(&again(path), path).is_ok()
+}
+
+/// Makes a file and its second copy whole, if one of them is. Large ones are left as they are: it takes long to look.
+pub(super) fn level(path: &Path, n_bytes: u64) {
+    let is_damaged = |path: &Path| matches!(check(path), Err(BadSnapshot::Damaged { .. }));
+    if n_bytes <= LEVEL_BYTES_MAX && !mend(path) && is_damaged(&again(path)) && check(path).is_ok()
+    {
+        // It is tried again after the next rollback.
+        let _ = copy(path, n_bytes);
+    }
 }
 
 /// A file that is whole: this one, or its second copy.

@@ -221,6 +221,12 @@ impl Folder {
         again::mend(&self.path.join(file.name()))
     }
 
+    /// Makes files and second copies whole where one of two is.
+    pub(in crate::serve) fn level(&self) {
+        let files = self.chain.files().iter();
+        files.for_each(|file| again::level(&self.path.join(file.name()), file.n_bytes));
+    }
+
     /// A file of a cut was written.
     pub(in crate::serve) fn add(&mut self, file: Known, is_last: bool) {
         if is_last {
@@ -379,6 +385,8 @@ impl Folder {
 
     /// The records of the journal. Every cut needs all of them: if they are damaged, none is left.
     fn records(&mut self) -> SnapshotResult<Vec<Record>> {
+        // If that cannot be done, one of both may still be read.
+        let _ = self.journal.mend();
         let read = self.journal.read_whole();
         if matches!(read, Err(BadSnapshot::Damaged { .. })) {
             for file in self.chain.files().to_vec() {

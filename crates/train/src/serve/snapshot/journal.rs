@@ -256,6 +256,30 @@ mod tests {
     }
 
     #[test]
+    fn many_records_become_one_when_they_are_long() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut journal = open(folder.path()).unwrap();
+        let long = |cut: u64| Record { contents: vec![7; 3000], ..record(cut) };
+        let path = folder.path().join(Journal::name(&Owner::default()));
+        for cut in 1..200 {
+            journal.add(&[long(cut)]).unwrap();
+            journal.compact(&|all| Some(all[..all.len().min(3000)].to_vec())).unwrap();
+            assert!(fs::metadata(&path).unwrap().len() < 2 * COMPACT_MIN, "cut {cut}");
+            assert_eq!(fs::read(&path).unwrap(), fs::read(again(&path)).unwrap());
+        }
+        let last = open(folder.path()).unwrap();
+        assert_eq!((last.last(), journal.last()), (Some(long(199).at), Some(long(199).at)));
+        let n_before = fs::metadata(&path).unwrap().len();
+        journal.add(&[long(200)]).unwrap();
+        journal.n_compacted = 0;
+        journal.compact(&|_| None).unwrap();
+        assert!(
+            fs::metadata(&path).unwrap().len() > n_before,
+            "what cannot be read stays as it is"
+        );
+    }
+
+    #[test]
     fn records_come_back_and_unfinished_ones_are_cut_off() {
         let folder = tempfile::tempdir().unwrap();
         let mut journal = open(folder.path()).unwrap();
