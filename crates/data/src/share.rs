@@ -110,7 +110,7 @@ pub(crate) fn read(
         Err(damaged @ Error::BadShare { .. }) => match read_one(&again(path), facts, slots) {
             Ok(Some(read)) => {
                 // What cannot be written now is tried again by the next process.
-                let _ = fs::copy(again(path), beside(path)).and_then(|_| put(&beside(path), path));
+                let _ = durable::copy(&again(path), path);
                 Ok(Some(read))
             }
             _ => Err(damaged),

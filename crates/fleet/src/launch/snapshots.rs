@@ -349,7 +349,7 @@ pub(super) fn keep_job(folder: &Path) {
         _ => return,
     };
     // A disk that takes nothing now is tried again.
-    let _ = write_job(folder, "", &whole);
+    let _ = write_job(folder, &whole);
 }
 
 /// The job has another number of servers from now on.

@@ -176,7 +176,10 @@ impl Trainer {
             } else if let Some(broken) = self.lines.iter().find_map(|line| line.link.broken()) {
                 let outcome = match broken {
                     Broken::Refused(refusal) => Outcome::Refused(refusal.clone()),
-                    Broken::Restarted | Broken::OtherTerm(_) | Broken::NotEncrypted(_) => {
+                    Broken::Restarted
+                    | Broken::OtherTerm(_)
+                    | Broken::NotEncrypted(_)
+                    | Broken::Unproved(_) => {
                         Outcome::Restarted
                     }
                 };

@@ -1,9 +1,8 @@
 //! That a job came to its end, in the folder of a server. The next run of the job finds it there, and begins anew
 //! instead of going on from its end. Launchers have a mark of their own and clear the folder themselves.
 
-use std::fs::{self, File};
-use std::io::{ErrorKind, Write};
-use std::path::Path;
+use std::fs;
+use std::io::ErrorKind;
 
 use super::SnapshotSettings;
 use crate::error::{BadSnapshot, Error, Result};

@@ -1,6 +1,5 @@
 //! `targets.json`: where processes answer `/metrics`, as Prometheus reads it from a file (`file_sd_configs`).
 
-use std::fs;
 use std::io;
 use std::path::PathBuf;
 
