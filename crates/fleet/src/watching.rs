@@ -53,14 +53,10 @@ pub fn begin(role: Option<&Role>) {
         count::set_on();
         Some(ShownProcess { server, name, start: Instant::now() })
     });
-    // A process with a role says it when it has begun its work, behind the first words of its script.
-    if role.is_none() {
-        tell();
-    }
 }
 
-/// Says where this process answers, once.
-pub(crate) fn tell() {
+/// Says where this process answers, once. Called when its work begins, behind the first words of its script.
+pub fn tell() {
     static TOLD: Once = Once::new();
     let shown = SHOWN.get().and_then(|shown| shown.as_ref()?.server.as_ref());
     if let Some(server) = shown {
