@@ -178,6 +178,7 @@ impl Fleet {
         strategy: Strategy,
         dispatch: &mut dyn Dispatch,
     ) -> Result<Vec<String>> {
+        watching::tell();
         let (job, config) = (self.job(), &strategy.program);
         config.check()?;
         self.cluster.set_access(access::current()?);
@@ -371,6 +372,7 @@ impl Fleet {
 
 /// Runs a server's program until all trainers have completed, the job failed, or a signal came.
 pub fn serve(main: &Program, scope: &Scope, serving: &Serving) -> Result<Served> {
+    watching::tell();
     let signals = Signals::watch()?;
     let mut last = None;
     // Each signal is a wish of its own: the second one means it.

@@ -1,7 +1,7 @@
 //! HTTP of this process, if it was told a port: `/healthz`, `/readyz`, `/metrics` and `/state`.
 
 use std::path::Path;
-use std::sync::OnceLock;
+use std::sync::{Once, OnceLock};
 use std::time::Instant;
 
 use count::NumberSource;
@@ -23,7 +23,7 @@ pub(crate) const HERE: &str = "127.0.0.1";
 /// What this process shows while it runs.
 struct ShownProcess {
     /// None if the port was taken, say; numbers are counted all the same.
-    _server: Option<ProcessServer>,
+    server: Option<ProcessServer>,
     name: ProcessName,
     start: Instant,
 }
@@ -51,13 +51,21 @@ pub fn begin(role: Option<&Role>) {
             Line::warning("watch", text).say();
         };
         let server = started.map_err(problem).ok();
-        if let Some(server) = &server {
+        count::set_on();
+        Some(ShownProcess { server, name, start: Instant::now() })
+    });
+}
+
+/// Says where this process answers, once. Called when its work begins, behind the first words of its script.
+pub fn tell() {
+    static TOLD: Once = Once::new();
+    let shown = SHOWN.get().and_then(|shown| shown.as_ref()?.server.as_ref());
+    if let Some(server) = shown {
+        TOLD.call_once(|| {
             let text = format!("this process answers at http://{}/metrics", server.address());
             Line::info("watch", text).say();
-        }
-        count::set_on();
-        Some(ShownProcess { _server: server, name, start: Instant::now() })
-    });
+        });
+    }
 }
 
 /// This process has done its part: writes its last numbers, if the environment has a file for them.

@@ -111,6 +111,7 @@ impl PyExecutor {
         use_prune: bool,
     ) -> PyResult<Py<PyList>> {
         let _ = (feed_var_name, fetch_var_name, use_program_cache);
+        fleet::watching::tell();
         if self.closed.load(Ordering::Relaxed) {
             return Err(PyRuntimeError::new_err("Attempted to use a closed Executor"));
         }

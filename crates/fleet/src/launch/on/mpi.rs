@@ -196,7 +196,7 @@ enum RunEnd {
 }
 
 /// What `mpirun` says. Before a rank has started, that is kept back: it may be why none starts.
-struct Said<'a> {
+struct RunOutput<'a> {
     console: &'a mut Console,
     started: PathBuf,
     /// Ranks are on several machines.
@@ -205,7 +205,7 @@ struct Said<'a> {
     is_started: bool,
 }
 
-impl Said<'_> {
+impl RunOutput<'_> {
     fn pass(&mut self, lines: Vec<String>) {
         // Machines that do not share the folder after all: what a rank says has its number in front.
         let is_said = self.is_wide && lines.iter().any(|line| is_of_rank(line));
@@ -234,7 +234,7 @@ fn follow(
     // Of the last run.
     let _ = fs::remove_file(&started);
     let (is_wide, held, is_started) = (!job.hosts.is_empty(), Vec::new(), false);
-    let mut said = Said { console, started, is_wide, held, is_started };
+    let mut said = RunOutput { console, started, is_wide, held, is_started };
     let group = ProcessGroup::new().map_err(failed)?;
     let mut child = group.spawn(command).map_err(failed)?;
     let (mut asked, mut give_up): (Option<i32>, Option<Instant>) = (None, None);
