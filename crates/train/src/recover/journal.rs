@@ -96,26 +96,34 @@ fn part_of(first: u64, writer: RunsWriter) -> Vec<u8> {
     part.0
 }
 
+/// A part that more is added to.
+struct OpenPart {
+    first: u64,
+    /// The event behind its last.
+    next: u64,
+    writer: RunsWriter,
+}
+
 /// Makes one part of many, or as few as there can be: what repeats takes no space. None if they cannot be read.
 pub(crate) fn compacted(journal: &[u8]) -> Option<Vec<u8>> {
-    let parts = read_parts(journal).ok()?;
-    let (mut all, mut open): (Vec<u8>, Option<(u64, u64, RunsWriter)>) = (Vec::new(), None);
-    for mut part in parts {
-        let next = open.as_ref().map_or(part.first, |(_, next, _)| *next);
-        if part.first > next
-            && let Some((first, _, writer)) = open.take()
-        {
-            all.extend(part_of(first, writer));
+    let (mut all, mut open): (Vec<u8>, Option<OpenPart>) = (Vec::new(), None);
+    for mut part in read_parts(journal).ok()? {
+        let first = part.first;
+        if let Some(before) = open.take_if(|open| first > open.next) {
+            all.extend(part_of(before.first, before.writer));
         }
-        let (_, next, writer) =
-            open.get_or_insert_with(|| (part.first, part.first, RunsWriter::default()));
-        part.skip(next.saturating_sub(part.first)).ok()?;
+        let open = open.get_or_insert_with(|| OpenPart {
+            first,
+            next: first,
+            writer: RunsWriter::default(),
+        });
+        part.skip(open.next.saturating_sub(first)).ok()?;
         while let Some(stretch) = part.next_stretch().ok()? {
-            *next += stretch.n_times * stretch.events.len() as u64;
-            writer.push_stretch(stretch);
+            open.next += stretch.n_times * stretch.events.len() as u64;
+            open.writer.push_stretch(stretch);
         }
     }
-    if let Some((first, _, writer)) = open {
+    if let Some(OpenPart { first, writer, .. }) = open {
         all.extend(part_of(first, writer));
     }
     Some(all)

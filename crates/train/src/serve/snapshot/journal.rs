@@ -46,7 +46,7 @@ impl Journal {
         let path = folder.join(Self::name(owner));
         let mut journal =
             Self { path, last: CutId::default(), n_records: 0, n_bytes: 0, n_compacted: 0 };
-        let Whole { records, n_bytes } = journal.whole()?;
+        let WholeRecords { records, n_bytes } = journal.whole()?;
         journal.n_records = records.len();
         journal.last = records.last().map_or(CutId::default(), |record| record.at);
         journal.n_bytes = n_bytes as u64;
@@ -65,7 +65,7 @@ impl Journal {
 
     /// All records that were added; an error if one of them cannot be read.
     pub(in crate::serve) fn read_whole(&self) -> Result<Vec<Record>, BadSnapshot> {
-        let Whole { records, .. } = self.whole()?;
+        let WholeRecords { records, .. } = self.whole()?;
         match records.len() < self.n_records {
             true => {
                 let problem = "records are missing, here and in its second copy";
@@ -76,7 +76,7 @@ impl Journal {
     }
 
     /// The records that are whole, of the file or of its second copy, whichever has more.
-    fn whole(&self) -> Result<Whole, BadSnapshot> {
+    fn whole(&self) -> Result<WholeRecords, BadSnapshot> {
         let (first, second) = (self.whole_of(&self.path), self.whole_of(&again(&self.path)));
         match (first, second) {
             (Ok(first), Ok(second)) if first.n_bytes < second.n_bytes => Ok(second),
@@ -85,10 +85,12 @@ impl Journal {
         }
     }
 
-    fn whole_of(&self, path: &Path) -> Result<Whole, BadSnapshot> {
+    fn whole_of(&self, path: &Path) -> Result<WholeRecords, BadSnapshot> {
         let bytes = match fs::read(path) {
             Ok(bytes) => bytes,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Whole::default()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok(WholeRecords::default());
+            }
             Err(source) => {
                 return Err(BadSnapshot::Unreadable { path: path.to_path_buf(), source });
             }
@@ -96,7 +98,7 @@ impl Journal {
         let parts = &mut FieldReader(&bytes);
         // A file that was just begun may have nothing yet.
         let start = parts.bytes(MAGIC.len()).zip(parts.u32());
-        let Some((magic, version)) = start else { return Ok(Whole::default()) };
+        let Some((magic, version)) = start else { return Ok(WholeRecords::default()) };
         let damaged = |problem| BadSnapshot::Damaged { path: path.to_path_buf(), problem };
         if magic != MAGIC {
             return Err(damaged("it does not say that it is a journal"));
@@ -113,7 +115,7 @@ impl Journal {
             records.push(record);
             n_left = parts.0.len();
         }
-        Ok(Whole { records, n_bytes: bytes.len() - n_left })
+        Ok(WholeRecords { records, n_bytes: bytes.len() - n_left })
     }
 
     /// The file and its second copy have the same records from now on.
@@ -183,7 +185,7 @@ impl Journal {
 
 /// What of a file is whole: its first records, and the bytes up to the end of the last of them.
 #[derive(Default)]
-struct Whole {
+struct WholeRecords {
     records: Vec<Record>,
     n_bytes: usize,
 }
