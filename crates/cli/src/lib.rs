@@ -24,6 +24,7 @@ use std::process::ExitCode;
 use clap::FromArgMatches;
 use clap::error::ErrorKind;
 use fleet::launch::Console;
+use fleet::logging::printable;
 
 use commands::SubCommand;
 use error::Error;
@@ -69,9 +70,12 @@ pub fn run(words: &[OsString], caller: &Caller) -> i32 {
         Err(Error::Output(source)) if source.kind() == io::ErrorKind::BrokenPipe => FAILED,
         Err(error) => {
             match is_launcher {
-                true => Console::stderr().say(&format!("error: {error}")),
+                true => Console::stderr().say(&printable(&format!("error: {error}"))),
                 // A closed stderr is nobody's fault here.
-                false => drop(writeln!(io::stderr(), "paddlewheel: {error}")),
+                false => {
+                    let error = error.to_string();
+                    drop(writeln!(io::stderr(), "paddlewheel: {}", printable(&error)));
+                }
             }
             FAILED
         }

@@ -13,6 +13,8 @@ use crate::env::{
 use crate::error::{Error, Result};
 use crate::role::Role;
 
+pub use tensor::printable;
+
 /// What a front says where the environment says nothing, or instead of it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LogChoice {

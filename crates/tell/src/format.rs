@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use count::CalendarTime;
 use serde_json::{Map, Value, json};
+use tensor::printable;
 use tracing::field::{Field, Visit};
 use tracing::{Level, Metadata};
 
@@ -131,11 +132,12 @@ impl<'a> LogLine<'a> {
                 format!("{letter}{stamp} {:>5} {}] ", thread_id(), self.target)
             }
         };
-        line += &self.said.message;
+        line += &printable(&self.said.message);
         let spans = self.spans.iter().flat_map(|span| &span.fields);
         for (name, value) in self.said.fields.iter().chain(spans) {
             let plain = value.as_str().map_or_else(|| value.to_string(), str::to_string);
-            _ = write!(line, " {name}={plain}");
+            // On one line, so that a name in it makes no line of its own.
+            _ = write!(line, " {name}={}", printable(&plain).replace('\n', "\\n"));
         }
         line.push('\n');
         line

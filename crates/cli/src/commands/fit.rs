@@ -131,7 +131,7 @@ impl Fit {
         let mut on_line = |line: &str| {
             logging::make_room();
             // A closed output is no reason to end training.
-            let _ = writeln!(io::stdout(), "{line}");
+            let _ = writeln!(io::stdout(), "{}", logging::printable(line));
         };
         let mut watch = Watch { on_line: &mut on_line, stops: &mut || false };
         self.command().run(fleet, &mut watch)?;

@@ -9,6 +9,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use program::OpDesc;
+use tensor::printable;
 use train::folder::About;
 use train::io::Checkpoints;
 
@@ -22,7 +23,12 @@ const PLUMBING: [&str; 5] = ["op_callstack", "op_device", "op_namescope", "op_ro
 const CELL_MAX: usize = 60;
 
 /// What a folder holds, as text: variables, programs, and what is known of the saves that wrote it.
+/// Control characters in names are written out.
 pub fn text(path: &Path) -> Result<String> {
+    Ok(printable(&whole_text(path)?).into_owned())
+}
+
+fn whole_text(path: &Path) -> Result<String> {
     if !path.exists() {
         // A prefix of fluid.save is no file itself.
         return Contents::read(path).map(|contents| contents_text(path, &contents));

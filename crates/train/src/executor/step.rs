@@ -10,7 +10,7 @@ use program::op::{Host, Op, Run, Spare, Wiring};
 use program::remote::Remote;
 use program::trainers::Trainers;
 use program::{Error as ProgramError, OpDesc};
-use tensor::{DType, PackedMatrix, Tensor, Value};
+use tensor::{DType, PackedMatrix, Tensor, Value, printable};
 
 use super::borrow::Borrows;
 use super::{Interrupt, Options, PackedWeights, Poll, Profile};
@@ -103,7 +103,9 @@ impl Host for World<'_, '_> {
 
     fn print(&mut self, line: &str) -> program::Result<()> {
         // `fluid.layers.Print` writes to standard output; that nobody can read it ends no training.
-        let _ = std::io::stdout().lock().write_all(format!("{line}\n").as_bytes());
+        // The text is that of the program, which may be somebody else's file.
+        let line = format!("{}\n", printable(line));
+        let _ = std::io::stdout().lock().write_all(line.as_bytes());
         Ok(())
     }
 }

@@ -2,13 +2,14 @@
 
 use std::fmt::Write as _;
 
-use tensor::{DType, Tensor};
+use tensor::{DType, Tensor, printable};
 
 use super::Progress;
 use crate::executor::OpTime;
 
 /// One fetched variable as Fluid prints it.
 pub fn fetched_text(label: &str, name: &str, tensor: &Tensor) -> String {
+    let (label, name) = (printable(label), printable(name));
     let mut text = format!("{label}\t{name}\t\tlod: {}\n\tdim: ", lod(tensor));
     let dims: Vec<String> = tensor.dims().iter().map(usize::to_string).collect();
     // Writing to a string cannot fail.
