@@ -40,7 +40,9 @@ impl Batcher {
     }
 
     fn fill_slot(&mut self, slot: usize, records: &[&[u32]], tensor: &mut Tensor) -> Result<()> {
-        let counts = || records.iter().zip(&self.at).map(|(record, &at)| record[at] as usize);
+        // A sequence without values, which only samples in memory have, becomes one 0 as in Fluid.
+        let counts =
+            || records.iter().zip(&self.at).map(|(record, &at)| record[at].max(1) as usize);
         let slot = &self.slots[slot];
         let (total, n) = (counts().sum::<usize>(), records.len());
         let lod = if slot.dense.is_some() {
@@ -56,7 +58,8 @@ impl Batcher {
                 let mut out = tensor.resize::<f32>(shape);
                 for (record, at) in records.iter().zip(&mut self.at) {
                     let values = values(record, at, 1);
-                    let (here, behind) = out.split_at_mut(values.len());
+                    let (here, behind) = out.split_at_mut(values.len().max(1));
+                    here[0] = 0.0;
                     for (out, word) in here.iter_mut().zip(values) {
                         *out = f32::from_bits(*word);
                     }
@@ -67,7 +70,8 @@ impl Batcher {
                 let mut out = tensor.resize::<i64>(shape);
                 for (record, at) in records.iter().zip(&mut self.at) {
                     let values = values(record, at, 2);
-                    let (here, behind) = out.split_at_mut(values.len() / 2);
+                    let (here, behind) = out.split_at_mut((values.len() / 2).max(1));
+                    here[0] = 0;
                     for (out, words) in here.iter_mut().zip(values.chunks_exact(2)) {
                         *out = id(words);
                     }
@@ -133,6 +137,34 @@ mod tests {
         ids.set_lod(Lod::from_lengths([2, 1]));
         assert_eq!(*made[1], ids);
         assert_eq!(made[2].lod().levels(), [vec![0, 1, 2]]);
+    }
+
+    /// Recorded from Fluid 1.8.5, whose samples in memory have no zeros in sequences.
+    #[test]
+    fn a_sequence_without_its_zeros_has_one_if_it_is_empty() {
+        let (a, f, d) = (Slot::ids("a"), Slot::floats("f"), Slot::floats("d").dense(&[-1, 2]));
+        let slots = [a, f, d];
+        let (parser, mut records) = (MultiSlot::new(&slots).unwrap(), Records::default());
+        for line in
+            ["3 0 5 0 2 0.0 1.5 2 0.5 0", "1 0 1 5e-7 2 0 0", "2 -1 0 3 -0.5 1e-6 -1e-7 2 1 2"]
+        {
+            parser.parse(line.as_bytes(), &mut records).unwrap();
+            records.commit();
+            records.drop_zeros(&slots);
+        }
+        let mut bytes = Vec::new();
+        (0..3).for_each(|at| records.write_bytes(at, &mut bytes));
+        let mut sent = Records::default();
+        sent.read_bytes(&bytes, &slots).expect("empty sequences can be sent");
+        assert_eq!(sent, records);
+        let all: Vec<&[u32]> = (0..records.len()).map(|at| records.get(at)).collect();
+        let mut batch = Feed::new();
+        Batcher::new(&slots).fill(&all, &mut batch).unwrap();
+        let made: Vec<&Tensor> = batch.tensors().collect();
+        assert_eq!(made[0].data::<i64>().unwrap(), [5, 0, -1]);
+        assert_eq!(made[1].data::<f32>().unwrap(), [1.5, 0.0, -0.5]);
+        assert_eq!(made[2].data::<f32>().unwrap(), [0.5, 0.0, 0.0, 0.0, 1.0, 2.0]);
+        assert_eq!(made[0].lod().levels(), [vec![0, 1, 2, 3]]);
     }
 
     #[test]

@@ -233,11 +233,15 @@ fn load_some(pass: &Pass, shown: &ShownLoad) -> Result<Vec<(usize, Vec<Records>)
 
 fn load_files(pass: &Pass, shown: &ShownLoad) -> Result<Vec<(usize, Vec<Records>)>> {
     let mut parser = pass.parser()?;
+    let slots = pass.settings.slots.iter();
+    let used: Vec<Slot> = slots.filter(|slot| slot.used).cloned().collect();
     let mut loaded = Vec::new();
     while let Some((at, file)) = pass.files.take() {
         let (mut pieces, mut records) = (Vec::new(), Records::default());
         let mut n_untold = 0;
         let mut taken = |records: &mut Records, _: Seen<'_>| {
+            // As Fluid's MultiSlotInMemoryDataFeed, and unlike what it does with a queue.
+            records.drop_zeros(&used);
             n_untold += 1;
             if n_untold == TOLD_EVERY {
                 shown.add(std::mem::take(&mut n_untold));

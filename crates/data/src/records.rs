@@ -92,6 +92,31 @@ impl Records {
         u64::from(record[0]) | u64::from(record[1]) << 32
     }
 
+    /// Takes the zeros out of the sequences of the last sample; `slots` are those of the samples. A
+    /// sequence that has nothing else is empty then.
+    pub(crate) fn drop_zeros(&mut self, slots: &[Slot]) {
+        let Some(last) = self.ends.len().checked_sub(1) else { return };
+        let from = if last == 0 { 0 } else { self.ends[last - 1] };
+        let (mut next, mut end) = (from + FIRST_SLOT, from + FIRST_SLOT);
+        for slot in slots {
+            let (width, values) = (slot.width(), next + 1);
+            next = values + self.words[next] as usize * width;
+            let count_at = end;
+            end += 1;
+            for value in (values..next).step_by(width) {
+                let behind = value + width;
+                if slot.dense.is_none() && is_zero(slot.kind, &self.words[value..behind]) {
+                    continue;
+                }
+                self.words.copy_within(value..behind, end);
+                end += width;
+            }
+            self.words[count_at] = ((end - count_at - 1) / width) as u32;
+        }
+        self.words.truncate(end);
+        self.ends[last] = end;
+    }
+
     /// Writes a sample as a line of counted slots; `slots` are those of the samples.
     pub(crate) fn write_text(&self, at: usize, slots: &[Slot], out: &mut Vec<u8>) {
         let from = out.len();
@@ -134,6 +159,14 @@ impl Records {
     }
 }
 
+/// What Fluid takes for zero: an id 0, a number smaller than 1e-6.
+fn is_zero(kind: SlotKind, words: &[u32]) -> bool {
+    match kind {
+        SlotKind::Float => f64::from(f32::from_bits(words[0])).abs() < 1e-6,
+        SlotKind::Id => id(words) == 0,
+    }
+}
+
 /// An id of its two words.
 #[inline]
 pub(crate) fn id(words: &[u32]) -> i64 {
@@ -163,7 +196,8 @@ fn fits(record: &[u32], slots: &[Slot]) -> bool {
         let Some((&count, values)) = rest.split_first() else { return false };
         let n_words = (count as usize).saturating_mul(slot.width());
         let Some((_, behind)) = values.split_at_checked(n_words) else { return false };
-        if count == 0 || slot.n_dense().is_some_and(|n| n != count as usize) {
+        let is_empty = count == 0 && slot.dense.is_some();
+        if is_empty || slot.n_dense().is_some_and(|n| n != count as usize) {
             return false;
         }
         rest = behind;
