@@ -69,6 +69,7 @@ impl FlagValue {
 
 /// Every flag with what it is when nobody sets it, sorted.
 const DEFAULTS: &[(&str, FlagValue)] = &[
+    ("as_documented", FlagValue::Bool(false)),
     ("check_nan_inf", FlagValue::Bool(false)),
     ("communicator_fake_rpc", FlagValue::Bool(false)),
     ("communicator_independent_recv_thread", FlagValue::Bool(true)),
@@ -216,6 +217,11 @@ impl Flags {
         self.is_on("check_nan_inf")
     }
 
+    /// Whether optimizers do what Fluid's documents say where its code differs (`as_documented`).
+    pub fn as_documented(&self) -> bool {
+        self.is_on("as_documented")
+    }
+
     /// Whether a job continues without trainers that died (`tolerate_lost_trainers`).
     pub fn tolerate_lost_trainers(&self) -> bool {
         self.is_on("tolerate_lost_trainers")
@@ -349,6 +355,11 @@ pub fn current() -> Result<Flags> {
 /// Whether results are searched for numbers that are none; asked before each run.
 pub fn checks_nan_inf() -> Result<bool> {
     Ok(held()?.as_ref().is_some_and(Flags::check_nan_inf))
+}
+
+/// Whether optimizers of this process do what Fluid's documents say where its code differs.
+pub fn is_as_documented() -> Result<bool> {
+    Ok(current()?.as_documented())
 }
 
 /// Changes flags of this process.

@@ -99,11 +99,20 @@ impl Attrs {
             None => Ok(default),
             Some(Attr::Int(value)) => Ok(i64::from(*value)),
             Some(Attr::Long(value)) => Ok(*value),
-            Some(Attr::Block(value)) => Ok(i64::from(*value)),
             // Scripts give an array of one number; so it is a list.
             Some(Attr::Ints(values)) if values.len() == 1 => Ok(i64::from(values[0])),
             Some(Attr::Longs(values)) if values.len() == 1 => Ok(values[0]),
             Some(other) => Err(bad(name, "an integer", other)),
+        }
+    }
+
+    /// The number of a block. Not that of an integer: the blocks that ops run are checked by the
+    /// type of the attribute.
+    pub fn block(&self, name: &str) -> Result<usize> {
+        match self.get(name) {
+            Some(Attr::Block(block)) if *block >= 0 => Ok(*block as usize),
+            None => Err(Error::MissingAttr { attr: name.to_string() }),
+            Some(other) => Err(bad(name, "a block", other)),
         }
     }
 

@@ -47,6 +47,9 @@ pub enum Error {
     #[error("input {port}({var}) holds {actual}, but {expected} is needed")]
     WrongKind { port: String, var: String, expected: &'static str, actual: &'static str },
 
+    #[error("the blocks of this program are not inside of each other as they must be: {problem}")]
+    BadBlocks { problem: String },
+
     #[error("attribute `{attr}` is missing")]
     MissingAttr { attr: String },
 

@@ -15,6 +15,7 @@ pub mod layers;
 mod local;
 pub mod memory;
 pub mod names;
+mod nesting;
 pub mod op;
 pub mod optimizer;
 mod param;

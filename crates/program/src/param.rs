@@ -109,6 +109,8 @@ pub struct ParamInfo {
     pub regularizer: Option<Regularizer>,
     /// How its gradient is clipped, instead of the rule for all.
     pub gradient_clip: Option<GradClip>,
+    /// The clip was set as the code of Fluid 1.8.5 does: it stands for all parameters or for none.
+    pub clips_together: bool,
     /// It takes part in model averages.
     pub do_model_average: bool,
     /// A table that lives on servers only.
@@ -128,6 +130,7 @@ impl From<&ParamAttr> for ParamInfo {
             learning_rate: attr.learning_rate,
             regularizer: attr.regularizer,
             gradient_clip: attr.gradient_clip.clone(),
+            clips_together: false,
             do_model_average: attr.do_model_average,
             is_distributed: false,
         }

@@ -113,6 +113,11 @@ impl Program {
         }
     }
 
+    /// The same program of other blocks.
+    pub(crate) fn with_blocks(self, blocks: Vec<Block>) -> Self {
+        Self { blocks, current: 0, version: self.version + 1, ..self }
+    }
+
     /// Unlike that of any other program in this process.
     pub fn id(&self) -> u64 {
         self.id

@@ -7,16 +7,23 @@ use crate::block::{Block, OpDesc};
 use crate::error::{Error, Result};
 use crate::program::{BlockId, Program};
 use crate::role;
-use crate::var::VarKind;
+use crate::var::{VarDesc, VarKind};
 
 const IS_TEST: &str = "is_test";
 
 impl Program {
-    /// A copy for testing: `is_test` is set, and what computes gradients or changes parameters is
-    /// gone, with the variables that only it used (`clone(for_test=True)`).
+    /// A copy for testing: `is_test` is set, and what computes gradients or learning rates or changes
+    /// parameters is gone, with the variables that only it used (`clone(for_test=True)`). As in Fluid,
+    /// a program that has no gradient of a loss keeps its ops.
     pub fn clone_for_test(&self) -> Program {
-        let trains = |op: &OpDesc| op.role() & (role::BACKWARD | role::OPTIMIZE) != 0;
+        const TRAINING: i32 = role::BACKWARD | role::OPTIMIZE | role::LR_SCHED;
+        let trains = |op: &OpDesc| op.role() & TRAINING != 0;
+        let begins_backward = |op: &OpDesc| op.role() == role::BACKWARD | role::LOSS;
         let mut copy = self.clone();
+        if !self.blocks().iter().flat_map(|block| &block.ops).any(begins_backward) {
+            set_is_test(&mut copy);
+            return copy;
+        }
         for id in 0..copy.blocks().len() {
             copy.block_mut(id).ops.retain(|op| !trains(op));
         }
@@ -29,10 +36,24 @@ impl Program {
 
     /// Only what computes `targets` from `feeds` and the persistable variables.
     pub fn prune(&self, targets: &[&str], feeds: &[&str]) -> Result<Program> {
+        self.prune_to(targets, feeds, |op| op.is_target)
+    }
+
+    /// Only what computes `targets` from `feeds` and the persistable variables, and the ops that
+    /// `is_target` names with what they need. Other ops that change parameters are not kept for the
+    /// parameters that they write.
+    pub fn prune_to(
+        &self,
+        targets: &[&str],
+        feeds: &[&str],
+        is_target: impl Fn(&OpDesc) -> bool,
+    ) -> Result<Program> {
+        let computes = |op: &OpDesc| is_target(op) || op.role() & role::OPTIMIZE == 0;
         let mut needed: HashSet<String> = HashSet::new();
         for &target in targets {
             self.need_var(0, target)?;
-            let is_written = self.block(0).ops.iter().any(|op| op.writes().any(|v| v == target));
+            let mut ops = self.block(0).ops.iter().filter(|op| computes(op));
+            let is_written = ops.any(|op| op.writes().any(|var| var == target));
             if !is_written && !feeds.contains(&target) {
                 return Err(Error::TargetNotComputed { var: target.to_string() });
             }
@@ -43,7 +64,7 @@ impl Program {
         let mut copy = self.clone();
         let mut kept = Vec::new();
         for op in self.block(0).ops.iter().rev() {
-            if op.is_target || op.writes().any(|var| needed.contains(var)) {
+            if is_target(op) || computes(op) && op.writes().any(|var| needed.contains(var)) {
                 let reads = self.reads_within(op);
                 needed.extend(reads.into_iter().filter(|var| !feeds.contains(&var.as_str())));
                 kept.push(op.clone());
@@ -54,6 +75,29 @@ impl Program {
         let copy = copy.without_unused_blocks();
         let used = copy.used_vars();
         Ok(copy.keep_vars(|var| used.contains(var) || targets.contains(&var)))
+    }
+
+    /// Variables that ops need and that nothing gives them: they are not computed before, not kept
+    /// between runs and none of `feeds`. A run without them fails.
+    pub fn unfed(&self, feeds: &[&str]) -> Vec<String> {
+        let (mut known, mut missing) = (HashSet::new(), Vec::new());
+        for op in &self.block(0).ops {
+            // What a block inside writes may come before what it reads.
+            if !op.sub_blocks().is_empty() {
+                known.extend(self.writes_within(op));
+            }
+            for name in self.reads_within(op) {
+                let var = self.block(0).var(&name);
+                let is_tensor = |var: &VarDesc| var.meta.kind == VarKind::LodTensor;
+                let is_input = var.is_some_and(|var| !var.persistable && is_tensor(var));
+                let is_known = known.contains(&name) || feeds.contains(&name.as_str());
+                if is_input && !is_known && !missing.contains(&name) {
+                    missing.push(name);
+                }
+            }
+            known.extend(op.writes().map(str::to_string));
+        }
+        missing
     }
 
     /// A copy to infer with: `is_test` is set, and readers are gone if asked for.
@@ -76,6 +120,16 @@ impl Program {
             reads.extend(ops.iter().flat_map(|op| op.reads()).map(str::to_string));
         }
         reads
+    }
+
+    /// What an op writes itself and in the blocks it runs.
+    fn writes_within(&self, op: &OpDesc) -> BTreeSet<String> {
+        let mut writes: BTreeSet<String> = op.writes().map(str::to_string).collect();
+        for block in self.blocks_within(op.sub_blocks()) {
+            let ops = &self.block(block).ops;
+            writes.extend(ops.iter().flat_map(|op| op.writes()).map(str::to_string));
+        }
+        writes
     }
 
     /// The first block and all that its ops run. What is not among them never runs: an op that was
@@ -114,13 +168,8 @@ impl Program {
         let renumbered: HashMap<i32, i32> =
             kept.iter().enumerate().map(|(to, &from)| (from as i32, to as i32)).collect();
         let blocks = kept.iter().map(|&id| renumber(self.block(id).clone(), &renumbered));
-        let mut program = Program::from_blocks(blocks.collect());
-        program.random_seed = self.random_seed;
-        program.n_backwards = self.n_backwards;
-        program.format_version = self.format_version;
-        program.unknown = self.unknown;
-        program.unknown_version = self.unknown_version;
-        program
+        let blocks = blocks.collect();
+        self.with_blocks(blocks)
     }
 
     fn used_vars(&self) -> HashSet<String> {
@@ -186,7 +235,7 @@ mod tests {
     use tensor::DType;
 
     use super::*;
-    use crate::var::{Meta, VarDesc};
+    use crate::var::Meta;
 
     fn op(kind: &str, reads: &str, writes: &str, role: i32) -> OpDesc {
         let desc = OpDesc::new(kind).input("X", reads).output("Out", writes);
@@ -208,10 +257,14 @@ mod tests {
             op("dropout", "x", "h", role::FORWARD),
             op("relu", "h", "side", role::FORWARD),
             op("mean", "h", "loss", role::FORWARD | role::LOSS),
-            op("mean_grad", "loss", "h@GRAD", role::BACKWARD),
+            op("scale", "count", "rate", role::LR_SCHED),
+            op("fill_constant", "", "loss@GRAD", role::BACKWARD | role::LOSS),
+            op("mean_grad", "loss@GRAD", "h@GRAD", role::BACKWARD),
             op("sgd", "h@GRAD", "w", role::OPTIMIZE),
         ];
-        program(&["x", "h", "side", "loss", "h@GRAD", "w", "label"], ops)
+        let names =
+            ["x", "h", "side", "loss", "count", "rate", "loss@GRAD", "h@GRAD", "w", "label"];
+        program(&names, ops)
     }
 
     fn kinds(program: &Program) -> Vec<&str> {
@@ -238,6 +291,29 @@ mod tests {
         let pruned = trained().prune(&["loss"], &[]).unwrap();
         assert_eq!(kinds(&pruned), ["dropout", "mean"]);
         assert_eq!(vars(&pruned), ["x", "h", "loss"]);
+    }
+
+    #[test]
+    fn a_test_copy_without_a_gradient_of_a_loss_is_whole() {
+        let mut original = trained();
+        original.block_mut(0).ops.retain(|op| op.role() != role::BACKWARD | role::LOSS);
+        assert_eq!(kinds(&original.clone_for_test()), kinds(&original));
+    }
+
+    #[test]
+    fn an_op_that_changes_parameters_is_kept_only_as_a_target() {
+        let error = trained().prune(&["w"], &[]).unwrap_err();
+        assert!(matches!(error, Error::TargetNotComputed { ref var } if var == "w"), "{error}");
+        let changes = |op: &OpDesc| op.role() & role::OPTIMIZE != 0;
+        let pruned = trained().prune_to(&["loss"], &[], changes).unwrap();
+        assert_eq!(kinds(&pruned), ["dropout", "mean", "fill_constant", "mean_grad", "sgd"]);
+    }
+
+    #[test]
+    fn what_nothing_computes_must_be_fed() {
+        let pruned = trained().prune(&["loss"], &[]).unwrap();
+        assert_eq!(pruned.unfed(&[]), ["x"]);
+        assert!(pruned.unfed(&["x"]).is_empty());
     }
 
     #[test]

@@ -192,8 +192,8 @@ fn differentiate(
         return Ok(Vec::new());
     }
     let ops = match forward.kind.as_str() {
-        "recurrent" => steps::grad(program, block, forward, no_grad),
-        "conditional_block" => steps::grad_of_branch(program, block, forward, no_grad),
+        "recurrent" => steps::grad(program, forward, no_grad),
+        "conditional_block" => steps::grad_of_branch(program, forward, no_grad),
         _ => grad_ops(program, block, forward, &unwanted),
     };
     ops.map_err(|source| forward.failed(block, index, source))

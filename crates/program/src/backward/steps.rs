@@ -12,29 +12,24 @@ use crate::program::{BlockId, Program};
 /// Adds a block that computes the gradients of one step, and gives the op that runs it for each.
 pub(super) fn grad(
     program: &mut Program,
-    block: BlockId,
     op: &OpDesc,
     no_grad: &HashSet<String>,
 ) -> Result<Vec<OpDesc>> {
     let mut outputs = op.output_names("outputs").to_vec();
     outputs.extend(op.attrs.strs("states")?.iter().cloned());
-    let backward = inside(program, block, op, outputs, no_grad)?;
+    let backward = inside(program, op, outputs, no_grad)?;
     Ok(vec![op_for(op, backward, no_grad)])
 }
 
 /// Adds a block with the gradient ops of the block that `op` runs.
 fn inside(
     program: &mut Program,
-    block: BlockId,
     op: &OpDesc,
     outputs: Vec<String>,
     no_grad: &HashSet<String>,
 ) -> Result<BlockId> {
-    let missing = || Error::MissingAttr { attr: "sub_block".to_string() };
-    let forward = usize::try_from(op.attrs.int("sub_block", -1)?).map_err(|_| missing())?;
-    if forward >= program.blocks().len() || forward == block {
-        return Err(missing());
-    }
+    let forward = op.attrs.block("sub_block")?;
+    program.check_blocks()?;
     let backward = program.append_block(forward);
     program.block_mut(backward).forward_idx = forward as i32;
     for var in &outputs {
@@ -54,7 +49,6 @@ fn inside(
 /// The gradient of a block that runs on a condition: its own block, run on the same condition.
 pub(super) fn grad_of_branch(
     program: &mut Program,
-    block: BlockId,
     op: &OpDesc,
     no_grad: &HashSet<String>,
 ) -> Result<Vec<OpDesc>> {
@@ -63,7 +57,7 @@ pub(super) fn grad_of_branch(
         // What was there before the block changed it is gone.
         return Err(Error::NotDifferentiable { op: op.kind.clone() });
     }
-    let backward = inside(program, block, op, outs.to_vec(), no_grad)?;
+    let backward = inside(program, op, outs.to_vec(), no_grad)?;
     let mut grad = OpDesc::new("conditional_block_grad");
     for port in ["Cond", "Input"] {
         grad = grad.input(port, op.input_names(port));

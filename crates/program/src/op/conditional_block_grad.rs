@@ -14,7 +14,7 @@ pub(super) struct SelectOutput;
 
 impl Op for ConditionalBlockGrad {
     fn inner(&self, op: &OpDesc, program: &Program) -> Vec<InnerPort> {
-        let block = op.attrs.int("sub_block", -1).ok().and_then(|id| usize::try_from(id).ok());
+        let block = op.attrs.block("sub_block").ok();
         let Some(block) = block.filter(|&block| block < program.blocks().len()) else {
             return Vec::new();
         };
@@ -31,8 +31,7 @@ impl Op for ConditionalBlockGrad {
     }
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
-        let missing = || Error::MissingAttr { attr: "sub_block".to_string() };
-        let block = usize::try_from(run.attrs().int("sub_block", -1)?).map_err(|_| missing())?;
+        let block = run.attrs().block("sub_block")?;
         let n = run.n_inputs("Input");
         if !ran(run)? {
             for k in 0..n {

@@ -15,12 +15,6 @@ pub(super) struct ConditionalBlock;
 pub(super) struct SelectInput;
 pub(super) struct While;
 
-fn sub_block(run: &Run<'_>) -> Result<usize> {
-    let block = run.attrs().int("sub_block", -1)?;
-    let missing = || Error::MissingAttr { attr: "sub_block".to_string() };
-    usize::try_from(block).map_err(|_| missing())
-}
-
 /// The one truth value at a port.
 fn holds(run: &Run<'_>, port: &str) -> Result<bool> {
     match run.data::<Bool>(port)? {
@@ -31,7 +25,7 @@ fn holds(run: &Run<'_>, port: &str) -> Result<bool> {
 
 impl Op for ConditionalBlock {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
-        let block = sub_block(run)?;
+        let block = run.attrs().block("sub_block")?;
         let wanted = if run.attrs().bool("is_scalar_condition", false)? {
             holds(run, "Cond")?
         } else {
@@ -47,7 +41,7 @@ impl Op for While {
     }
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
-        let block = sub_block(run)?;
+        let block = run.attrs().block("sub_block")?;
         while holds(run, "Condition")? {
             run.run_block(block)?;
         }

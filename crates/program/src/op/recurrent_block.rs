@@ -20,13 +20,8 @@ pub(super) struct RecurrentGrad;
 
 /// The block an op runs; `None` if the program has no such block.
 fn block_of(op: &OpDesc, program: &Program) -> Option<BlockId> {
-    let block = usize::try_from(op.attrs.int("sub_block", -1).ok()?).ok()?;
+    let block = op.attrs.block("sub_block").ok()?;
     (block < program.blocks().len()).then_some(block)
-}
-
-fn sub_block(run: &Run<'_>) -> Result<BlockId> {
-    let missing = || Error::MissingAttr { attr: "sub_block".to_string() };
-    usize::try_from(run.attrs().int("sub_block", -1)?).map_err(|_| missing())
 }
 
 fn strs<'a>(op: &'a OpDesc, attr: &str) -> &'a [String] {
@@ -140,7 +135,7 @@ impl Op for Recurrent {
     }
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
-        let (block, n_states) = (sub_block(run)?, check_states(run)?);
+        let (block, n_states) = (run.attrs().block("sub_block")?, check_states(run)?);
         let steps = order(run)?;
         let mut outs: Vec<Tensor> =
             (0..run.n_outputs("outputs")).map(|_| Tensor::default()).collect();
@@ -195,7 +190,7 @@ impl Op for RecurrentGrad {
     }
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
-        let block = sub_block(run)?;
+        let block = run.attrs().block("sub_block")?;
         let steps = order(run)?;
         let mut sums = Sums::new(run);
         for (nth, &step) in steps.iter().enumerate().rev() {

@@ -11,12 +11,24 @@ use crate::program::Program;
 use crate::role;
 use crate::var::VarKind;
 
+/// Which parameters a clip that was set for some of them is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ClipReach {
+    /// As the code of Fluid 1.8.5 has it: if one parameter has no clip, no gradient is clipped, and
+    /// otherwise all are clipped as the last parameter says.
+    #[default]
+    Together,
+    /// As its documents have it: the gradients of these parameters are clipped, each as it says.
+    Each,
+}
+
 /// Sets how the gradients of these parameters are clipped; of all parameters if `None`.
 /// Optimizers that already ran are not affected.
 pub fn set_gradient_clip(
     program: &mut Program,
     clip: &GradClip,
     params: Option<&[String]>,
+    reach: ClipReach,
 ) -> Result<()> {
     let names = match params {
         Some(names) => names.to_vec(),
@@ -36,9 +48,18 @@ pub fn set_gradient_clip(
         let var = program.block_mut(0).var_mut(name);
         if let Some(info) = var.and_then(|var| var.param.as_mut()) {
             info.gradient_clip = Some(clip.clone());
+            info.clips_together = reach == ClipReach::Together;
         }
     }
     Ok(())
+}
+
+/// Whether clips were set for some of these parameters, and so for none ([`ClipReach::Together`]).
+pub fn clips_in_vain(program: &Program, pairs: &[ParamGrad]) -> bool {
+    let info = |pair: &ParamGrad| program.find_var(0, &pair.param)?.param.as_ref();
+    let together = |pair: &ParamGrad| info(pair).is_some_and(|info| info.clips_together);
+    let clipped = |pair: &ParamGrad| info(pair).is_some_and(|info| info.gradient_clip.is_some());
+    pairs.iter().any(together) && !pairs.iter().all(clipped)
 }
 
 /// The scope of ops that clip as a parameter says; the spelling is Fluid's.
@@ -51,18 +72,18 @@ pub fn clip_gradients(
     all: Option<&GradClip>,
     skipped: &HashSet<String>,
 ) -> Result<Vec<ParamGrad>> {
-    let mut clips = clips(b, pairs, all)?;
-    for (pair, clip) in pairs.iter().zip(&mut clips) {
-        if all.is_some() && skipped.contains(&pair.param) {
-            *clip = None;
+    let clips = match all {
+        Some(all) => {
+            let wanted = |pair: &ParamGrad| !skipped.contains(&pair.param);
+            pairs.iter().map(|pair| wanted(pair).then(|| PairClip::own(all))).collect()
         }
-    }
-    check_groups(&clips)?;
+        None => own_clips(b, pairs)?,
+    };
     let first_op = b.main.block(b.main.current_block()).ops.len();
     let mut clipped = pairs.to_vec();
     let mut groups: Vec<NormGroup> = Vec::new();
     for (at, (pair, clip)) in pairs.iter().zip(clips).enumerate() {
-        let Some(clip) = clip else { continue };
+        let Some(PairClip { clip, is_measured }) = clip else { continue };
         let around = all.is_none().then(|| b.main.enter_scope(OWN_SCOPE));
         let done = b.with_role(role::OPTIMIZE, &[&pair.param, &pair.grad], |b| -> Result<()> {
             let op = match clip {
@@ -73,8 +94,8 @@ pub fn clip_gradients(
                     OpDesc::new("clip_by_norm").attr("max_norm", max_norm)
                 }
                 GradClip::GlobalNorm { max_norm, group } => {
-                    let square = square_sum(b, &pair.grad)?;
-                    join(&mut groups, group, max_norm, (at, square));
+                    let square = is_measured.then(|| square_sum(b, &pair.grad)).transpose()?;
+                    join(&mut groups, group, max_norm, GroupMember { at, square });
                     return Ok(());
                 }
             };
@@ -93,17 +114,47 @@ pub fn clip_gradients(
     Ok(clipped)
 }
 
-fn clips(
-    b: &Builder<'_>,
-    pairs: &[ParamGrad],
-    all: Option<&GradClip>,
-) -> Result<Vec<Option<GradClip>>> {
-    let clip = |pair: &ParamGrad| {
+/// How one gradient is clipped.
+struct PairClip {
+    clip: GradClip,
+    /// Whether it is part of the norm that it is clipped by.
+    is_measured: bool,
+}
+
+impl PairClip {
+    fn own(clip: &GradClip) -> Self {
+        Self { clip: clip.clone(), is_measured: true }
+    }
+}
+
+/// Clips as the parameters say.
+fn own_clips(b: &Builder<'_>, pairs: &[ParamGrad]) -> Result<Vec<Option<PairClip>>> {
+    let (mut own, mut together) = (Vec::with_capacity(pairs.len()), false);
+    for pair in pairs {
         let info = b.desc(&Var::from(&*pair.param))?.param.as_ref();
-        let own = info.and_then(|info| info.gradient_clip.as_ref());
-        Ok(all.or(own).cloned())
+        together |= info.is_some_and(|info| info.clips_together);
+        own.push(info.and_then(|info| info.gradient_clip.clone()));
+    }
+    check_groups(&own)?;
+    if !together {
+        return Ok(own.iter().map(|clip| clip.as_ref().map(PairClip::own)).collect());
+    }
+    let all: Option<Vec<GradClip>> = own.into_iter().collect();
+    let Some(last) = all.as_ref().and_then(|all| all.last()) else {
+        return Ok(pairs.iter().map(|_| None).collect());
     };
-    pairs.iter().map(clip).collect()
+    let clipped = |own: &GradClip| {
+        let is_measured = group_of(own) == group_of(last);
+        Some(PairClip { clip: last.clone(), is_measured })
+    };
+    Ok(all.iter().flatten().map(clipped).collect())
+}
+
+fn group_of(clip: &GradClip) -> Option<&str> {
+    match clip {
+        GradClip::GlobalNorm { group, .. } => Some(group),
+        _ => None,
+    }
 }
 
 /// Parameters of one group must agree on the norm.
@@ -131,11 +182,17 @@ fn check_groups(clips: &[Option<GradClip>]) -> Result<()> {
 struct NormGroup {
     name: String,
     max_norm: f32,
-    /// Which pair, and the variable with the sum of its squares.
-    members: Vec<(usize, String)>,
+    members: Vec<GroupMember>,
 }
 
-fn join(groups: &mut Vec<NormGroup>, name: String, max_norm: f32, member: (usize, String)) {
+struct GroupMember {
+    /// Which pair.
+    at: usize,
+    /// The variable with the sum of its squares, if that is part of the norm.
+    square: Option<String>,
+}
+
+fn join(groups: &mut Vec<NormGroup>, name: String, max_norm: f32, member: GroupMember) {
     match groups.iter_mut().find(|group| group.name == name) {
         Some(group) => group.members.push(member),
         None => groups.push(NormGroup { name, max_norm, members: vec![member] }),
@@ -150,23 +207,24 @@ impl NormGroup {
         pairs: &[ParamGrad],
         clipped: &mut [ParamGrad],
     ) -> Result<()> {
-        let Some((last, _)) = self.members.last() else { return Ok(()) };
-        let last = &pairs[*last];
+        let Some(last) = self.members.last() else { return Ok(()) };
+        let last = &pairs[last.at];
         let factor = b.with_role(role::OPTIMIZE, &[&last.param, &last.grad], |b| self.factor(b))?;
-        for (at, _) in &self.members {
-            let pair = &pairs[*at];
+        for &GroupMember { at, .. } in &self.members {
+            let pair = &pairs[at];
             let op = OpDesc::new("elementwise_mul").input("X", &pair.grad).input("Y", &factor);
             let op = op.attr("axis", -1);
             let product = b.with_role(role::OPTIMIZE, &[&pair.param, &pair.grad], |b| {
                 result(b, op, &pair.grad)
             })?;
-            clipped[*at].grad = product;
+            clipped[at].grad = product;
         }
         Ok(())
     }
 
     fn factor(&self, b: &mut Builder<'_>) -> Result<String> {
-        let squares: Vec<String> = self.members.iter().map(|(_, square)| square.clone()).collect();
+        let squares = self.members.iter().filter_map(|member| member.square.clone());
+        let squares: Vec<String> = squares.collect();
         let like = squares[0].clone();
         let sum = result(b, OpDesc::new("sum").input("X", squares), &like)?;
         let norm = result(b, OpDesc::new("sqrt").input("X", &sum), &like)?;

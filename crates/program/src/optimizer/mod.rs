@@ -11,7 +11,7 @@ mod regularizer;
 
 pub use again::{UpdatedTwice, updated_twice};
 pub use average::{Lookahead, MovingAverage};
-pub use clip::{clip_gradients, set_gradient_clip};
+pub use clip::{ClipReach, clip_gradients, clips_in_vain, set_gradient_clip};
 pub use minimize::Optimizer;
 
 pub use crate::layers::LearningRate;

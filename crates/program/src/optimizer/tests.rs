@@ -308,18 +308,39 @@ fn a_global_norm_joins_all_gradients() {
 #[test]
 fn each_parameter_may_have_its_own_clip() {
     let (mut with_clips, loss) = net(1.0);
-    set_gradient_clip(&mut with_clips.main, &global_norm(0.3), None).unwrap();
+    set_gradient_clip(&mut with_clips.main, &global_norm(0.3), None, ClipReach::Together).unwrap();
     let mut sgd = Optimizer::new(Sgd, 0.1);
     sgd.minimize(&mut with_clips.builder(), &loss, &Limits::default()).unwrap();
     check_global_norm(&with_clips);
 
     let (mut one_clip, loss) = net(1.0);
     let value = GradClip::Value { min: -1.0, max: 1.0 };
-    set_gradient_clip(&mut one_clip.main, &value, Some(&["fc_0.w_0".into()])).unwrap();
+    let one: &[String] = &["fc_0.w_0".into()];
+    set_gradient_clip(&mut one_clip.main, &value, Some(one), ClipReach::Each).unwrap();
     let mut sgd = Optimizer::new(Sgd, 0.1);
     let (ops, _) = sgd.minimize(&mut one_clip.builder(), &loss, &Limits::default()).unwrap();
     let grads: Vec<_> = ops.iter().map(|op| &*op.input_names("Grad")[0]).collect();
     assert_eq!(grads, ["fc_0.b_0@GRAD", "clip_0.tmp_0"]);
+}
+
+/// Recorded from Fluid 1.8.5: a clip that was set for some parameters clips none.
+#[test]
+fn clips_of_some_parameters_stand_for_all_or_none() {
+    let (mut one_clip, loss) = net(1.0);
+    let value = GradClip::Value { min: -1.0, max: 1.0 };
+    let (one, other): (&[String], &[String]) = (&["fc_0.w_0".into()], &["fc_0.b_0".into()]);
+    set_gradient_clip(&mut one_clip.main, &value, Some(one), ClipReach::Together).unwrap();
+    let mut both = one_clip.clone();
+    let grads = |net: &mut Net| {
+        let mut sgd = Optimizer::new(Sgd, 0.1);
+        let (ops, _) = sgd.minimize(&mut net.builder(), &loss, &Limits::default()).unwrap();
+        ops.iter().map(|op| op.input_names("Grad")[0].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(grads(&mut one_clip), ["fc_0.b_0@GRAD", "fc_0.w_0@GRAD"]);
+    // The clip of the last pair is that of all.
+    let norm = GradClip::Norm { max_norm: 0.5 };
+    set_gradient_clip(&mut both.main, &norm, Some(other), ClipReach::Together).unwrap();
+    assert_eq!(grads(&mut both), ["clip_0.tmp_0", "clip_1.tmp_0"]);
 }
 
 #[test]
@@ -337,8 +358,9 @@ fn a_sparse_gradient_is_merged_before_it_is_squared() {
 #[test]
 fn one_group_has_one_norm() {
     let (mut net, loss) = net(1.0);
-    set_gradient_clip(&mut net.main, &global_norm(0.3), None).unwrap();
-    set_gradient_clip(&mut net.main, &global_norm(0.5), Some(&["fc_0.w_0".into()])).unwrap();
+    set_gradient_clip(&mut net.main, &global_norm(0.3), None, ClipReach::Together).unwrap();
+    let one: &[String] = &["fc_0.w_0".into()];
+    set_gradient_clip(&mut net.main, &global_norm(0.5), Some(one), ClipReach::Together).unwrap();
     let mut sgd = Optimizer::new(Sgd, 0.1);
     let error = sgd.minimize(&mut net.builder(), &loss, &Limits::default()).unwrap_err();
     assert!(matches!(error, Error::BadArgument { argument: "clip_norm", .. }), "{error}");
@@ -348,9 +370,11 @@ fn one_group_has_one_norm() {
 fn refuses_to_clip_what_is_no_parameter() {
     let (mut net, _) = net(1.0);
     let clip = GradClip::Norm { max_norm: 1.0 };
-    let error = set_gradient_clip(&mut net.main, &clip, Some(&["x".into()])).unwrap_err();
+    let error =
+        set_gradient_clip(&mut net.main, &clip, Some(&["x".into()]), ClipReach::Each).unwrap_err();
     assert!(matches!(error, Error::BadArgument { argument: "param_list", .. }), "{error}");
-    let error = set_gradient_clip(&mut net.main, &clip, Some(&["nobody".into()])).unwrap_err();
+    let error = set_gradient_clip(&mut net.main, &clip, Some(&["nobody".into()]), ClipReach::Each)
+        .unwrap_err();
     assert!(matches!(error, Error::UnknownVar { ref var, .. } if var == "nobody"), "{error}");
 }
 

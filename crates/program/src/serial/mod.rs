@@ -10,7 +10,6 @@
 mod read;
 #[cfg(test)]
 mod tests;
-mod validate;
 pub(crate) mod wire;
 mod write;
 
@@ -28,8 +27,13 @@ impl Program {
     /// The program of a serialized `ProgramDesc`. Fields that are not known are kept.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let (program, offsets) = read::program(bytes)?;
-        validate::check(&program, &offsets)?;
-        Ok(program)
+        match program.bad_block() {
+            Some(bad) => {
+                let offset = offsets.get(bad.block).copied().unwrap_or(0);
+                Err(wire::bad(offset, bad.problem))
+            }
+            None => Ok(program),
+        }
     }
 }
 

@@ -16,7 +16,7 @@ const LR_COUNTER: &str = "@LR_DECAY_COUNTER@";
 pub struct StepCounter<'a> {
     /// Name of the variable that counts.
     pub counter_name: &'a str,
-    /// What the first run sees.
+    /// What the first run sees if `step` is 1: the count starts from `begin - 1`.
     pub begin: i64,
     /// What each run adds.
     pub step: i64,
@@ -32,7 +32,7 @@ impl Default for StepCounter<'_> {
 pub fn autoincreased_step_counter(b: &mut Builder<'_>, options: StepCounter<'_>) -> Result<Var> {
     let StepCounter { counter_name, begin, step } = options;
     let is_new = b.main.block(0).var(counter_name).is_none();
-    let before = begin.saturating_sub(step) as f32;
+    let before = begin.saturating_sub(1) as f32;
     let counter = b.state(counter_name, Meta::dense(DType::I64, &[1]), before)?;
     if is_new {
         let op = OpDesc::new("increment").input("X", &counter).output("Out", &counter);
