@@ -226,6 +226,14 @@ pub enum Error {
     CannotLoad { path: PathBuf, source: io::Error },
 
     #[error(
+        "Load operator fail to open file {}: the folder holds another model. The program needs \
+         {missing}, and no file is there for it; the folder has {saved}. Load into the program that was \
+         saved, or give missing=\"init\" to load what fits",
+        path.display()
+    )]
+    OtherModel { path: PathBuf, missing: String, saved: String },
+
+    #[error(
         "LoadCombine operator fails to open file {}, please check whether the model file is \
          complete or damaged. ({source})", path.display()
     )]

@@ -71,6 +71,7 @@ impl Prepared {
         options: Options,
         servers: &Servers<'_>,
     ) -> Result<Self> {
+        program.check_blocks()?;
         let feeds = check_feeds(program, feed)?;
         let pinned = pinned(program, feed, fetch);
         let mut plans = Vec::with_capacity(program.blocks().len());
@@ -119,7 +120,8 @@ impl Prepared {
         });
         let fetches = fetches.collect();
         let data = program.list_vars().filter(|var| var.is_data).map(|var| var.name.clone());
-        let data = data.collect();
+        // A file does not say what is data; what nothing computes can only be fed.
+        let data = data.chain(program.unfed(&[])).collect();
         let feeds =
             feeds.into_iter().map(|var| (slots.slot(0, &var.name).unwrap_or_default(), var));
         let feeds = feeds.collect();

@@ -9,6 +9,7 @@ mod file;
 mod fit;
 mod inference;
 mod kept;
+mod other_model;
 mod pickle;
 mod progress;
 pub(crate) mod rows;

@@ -10,6 +10,7 @@ use tensor::{KeyedTable, Tensor, Value};
 
 use super::file::{cannot_load, file_of, place_of};
 use super::kept::{is_kept, read_kept, write_kept};
+use super::other_model::explained;
 use super::tensors::read_tensors;
 use crate::error::{Error, Result};
 use crate::folder::{About, FileWriter, Folder, SavedVar, Stage, Transaction};
@@ -221,11 +222,10 @@ pub fn load_vars<'a>(
 ) -> Result<()> {
     let vars = by_name(vars);
     let Some(filename) = filename else {
-        return put(
-            scope,
-            &vars,
-            Folder::consistently(dir, |folder| read_vars(folder, "", &vars))?,
-        );
+        let read = Folder::consistently(dir, |folder| {
+            read_vars(folder, "", &vars).map_err(|error| explained(folder, &vars, error))
+        })?;
+        return put(scope, &vars, read);
     };
     if vars.is_empty() {
         return Ok(());

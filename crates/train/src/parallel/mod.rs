@@ -17,7 +17,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use program::{Error as ProgramError, Program};
+use program::{Error as ProgramError, OpDesc, Program};
 use tensor::{DidYouMean, EvenIfPoisoned, Tensor, Value};
 
 pub use crate::replicas::Replicas;
@@ -150,8 +150,20 @@ impl Parallel {
     }
 
     /// Whether a batch may have fewer samples than there are devices.
-    pub fn allows_idle(&self) -> bool {
-        !self.loss.trains()
+    pub fn allows_idle(&self, program: &Program) -> bool {
+        let mut ops = program.blocks().iter().flat_map(|block| &block.ops);
+        !self.loss.trains() || !ops.any(OpDesc::is_backward)
+    }
+
+    /// Says that the last batches of a pass are not trained on, because there are fewer than devices.
+    pub fn say_left_out(&self, n_batches: usize) {
+        tracing::warn!(
+            target: "paddlewheel::data",
+            n_batches,
+            n_places = self.n_devices(),
+            "drop_last=False for DataLoader is not supported in training network: a place would have no \
+             batch, so the last ones of this pass are left out"
+        );
     }
 
     /// Asks `stop` now and then whether a run must end; see [`Executor::poll`].
@@ -206,7 +218,7 @@ impl Parallel {
         let anew = self.once.cluster().followed_program(program)?;
         let program = anew.as_deref().unwrap_or(program);
         let n_devices = self.devices.len();
-        let enough = feeds.len() == n_devices || self.allows_idle();
+        let enough = feeds.len() == n_devices || self.allows_idle(program);
         if feeds.len() > n_devices || !enough {
             return Err(Error::FeedCount { feeds: feeds.len(), devices: n_devices });
         }
