@@ -829,7 +829,9 @@ class Program:
     _parameters_on_pservers: Any
     _pipeline_opt: Any
     def _prune(self, targets: Any) -> Any:
-        """Only the operators that the targets need."""
+        """Only the operators that the targets need: variables, names or operators, or one of them."""
+    def _prune_with_input(self, feeded_var_names: Any, targets: Any) -> Any:
+        """Only the operators that the targets need besides what is fed."""
     _ps_endpoint: Any
     def _rollback(self) -> Any:
         """Goes back to the block around the current one."""

@@ -26,9 +26,14 @@ create_exception!(
     "A reader is at the end of its pass."
 );
 
+/// The sentence of an error, with names of files and peers in it, which Python writes to terminals.
+fn shown(error: &dyn std::error::Error) -> String {
+    tensor::printable(&error.to_string()).into_owned()
+}
+
 /// What a script would expect to catch.
 pub(crate) fn from_program(error: ProgramError) -> PyErr {
-    let text = error.to_string();
+    let text = shown(&error);
     let in_op = matches!(error, ProgramError::InOp { .. });
     match error.root() {
         ProgramError::UnknownOp { .. }
@@ -49,7 +54,7 @@ pub(crate) fn from_program(error: ProgramError) -> PyErr {
 }
 
 pub(crate) fn from_train(error: TrainError) -> PyErr {
-    let text = error.to_string();
+    let text = shown(&error);
     match error {
         TrainError::Program(error) => from_program(error),
         TrainError::Data(error) => from_data(error),
@@ -104,7 +109,7 @@ pub(crate) fn from_train(error: TrainError) -> PyErr {
 }
 
 pub(crate) fn from_fleet(error: FleetError) -> PyErr {
-    let text = error.to_string();
+    let text = shown(&error);
     match error {
         FleetError::Train(error) => from_train(error),
         FleetError::NoTrainerEndpoints => PyAssertionError::new_err(text),
@@ -121,7 +126,7 @@ pub(crate) fn from_fleet(error: FleetError) -> PyErr {
 }
 
 pub(crate) fn from_data(error: DataError) -> PyErr {
-    let text = error.to_string();
+    let text = shown(&error);
     match error {
         DataError::SlotTwice { .. }
         | DataError::DenseShape { .. }
@@ -142,7 +147,7 @@ pub(crate) fn from_data(error: DataError) -> PyErr {
 }
 
 pub(crate) fn from_ctr(error: CtrError) -> PyErr {
-    let text = error.to_string();
+    let text = shown(&error);
     match error {
         CtrError::Data(error) => from_data(error),
         CtrError::Program(error) => from_program(error),

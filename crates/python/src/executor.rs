@@ -21,6 +21,7 @@ use crate::feed::{fetch_names, fill, from_readers, keep, program_arg, results, w
 use crate::framework::context;
 use crate::from_dataset::{self, ShownOptions};
 use crate::parallel::{self, Call, ExecutorSettings};
+use crate::pruning::{Pruned, Targets};
 use crate::signals::{Raised, SIGNALS_EVERY, signalled, taken};
 use crate::tensor::PyScope;
 
@@ -36,6 +37,8 @@ struct Runner {
     executor: Executor,
     feed: Feed,
     fetched: Vec<Value>,
+    /// Parts of programs that runs needed.
+    pruned: Pruned,
     /// What a signal handler raised during the run.
     raised: Raised,
 }
@@ -82,7 +85,8 @@ impl PyExecutor {
         fleet::watching::begin(None);
         let (mut executor, raised) = (Executor::new(), Raised::default());
         executor.set_cluster(cluster::cluster()?.clone());
-        let mut state = Runner { executor, feed: Feed::new(), fetched: Vec::new(), raised };
+        let (feed, fetched, pruned) = (Feed::new(), Vec::new(), Pruned::default());
+        let mut state = Runner { executor, feed, fetched, pruned, raised };
         state.heed_signals();
         Ok(Self { state: Mutex::new(state), closed: AtomicBool::new(false) })
     }
@@ -105,13 +109,15 @@ impl PyExecutor {
         return_merged: bool,
         use_prune: bool,
     ) -> PyResult<Py<PyList>> {
-        let _ = (feed_var_name, fetch_var_name, use_program_cache, use_prune);
+        let _ = (feed_var_name, fetch_var_name, use_program_cache);
         if self.closed.load(Ordering::Relaxed) {
             return Err(PyRuntimeError::new_err("Attempted to use a closed Executor"));
         }
+        let targets = Targets::read(fetch_list, use_prune)?;
         if let Some(program) = program {
             let scope = scope.as_ref().map(|scope| scope.clone_ref(py));
-            let call = Call { program, feed, fetch_list, scope, return_numpy, return_merged };
+            let targets = &targets;
+            let call = Call { program, feed, targets, scope, return_numpy, return_merged };
             if let Some(fetched) = parallel::run(py, call, &self.settings(py)?)? {
                 return Ok(fetched);
             }
@@ -121,7 +127,6 @@ impl PyExecutor {
             Some(scope) => scope,
             None => context::global_scope(py)?,
         };
-        let names = fetch_names(fetch_list)?;
         let read = from_readers(py, &program, feed)?;
         // The program as it is now: from here on nobody's change is seen, and nothing is locked.
         let program = program.get().shared();
@@ -131,10 +136,12 @@ impl PyExecutor {
             Runner::serve(py, &program, &scope.get().0)?;
             return Ok(PyList::empty(py).unbind());
         }
-        let Runner { executor, feed: held, fetched, raised } = &mut *state;
-        fill(&program, held, read.as_ref().or(feed))?;
+        let Runner { executor, feed: held, fetched, pruned, raised } = &mut *state;
+        let feed = read.as_ref().or(feed);
+        let program = pruned.of(program, &targets, feed)?;
+        fill(&program, held, feed)?;
         keep(&program, held, &scope.get().0);
-        let fetch: Vec<&str> = names.iter().map(String::as_str).collect();
+        let fetch: Vec<&str> = targets.names.iter().map(String::as_str).collect();
         let scope = &scope.get().0;
         let ran = py.detach(|| executor.run_values(&program, scope, held, &fetch, fetched));
         let raised = taken(raised);

@@ -45,7 +45,7 @@ pub(crate) fn fetch_names(fetch_list: Option<&Bound<'_, PyAny>>) -> PyResult<Vec
     }
 }
 
-fn fetch_name(item: &Bound<'_, PyAny>) -> PyResult<String> {
+pub(crate) fn fetch_name(item: &Bound<'_, PyAny>) -> PyResult<String> {
     if item.is_instance_of::<PyVariable>() || item.is_instance_of::<PyString>() {
         return name_of(item);
     }
@@ -65,17 +65,44 @@ pub(crate) fn from_readers<'py>(
     if readers.is_empty() {
         return Ok(None);
     }
-    let all = PyDict::new(py);
-    for reader in readers {
-        let batch = reader.bind(py).call_method0("_take")?;
-        if !batch.is_none() {
-            all.update(batch.cast::<pyo3::types::PyMapping>()?)?;
-        }
-    }
-    if let Some(feed) = feed.filter(|feed| !feed.is_none()) {
-        all.update(feed_dict(feed)?.as_mapping())?;
+    let feed = feed.filter(|feed| !feed.is_none()).map(feed_dict).transpose()?;
+    let all = next_batch(py, program, &readers, feed.as_ref())?;
+    if let Some(feed) = feed {
+        all.update(feed.as_mapping())?;
     }
     Ok(Some(all.into_any()))
+}
+
+/// What readers give for one run on one place. A reader that was not started gives nothing; then the
+/// variables that the program reads from it must be fed.
+pub(crate) fn next_batch<'py>(
+    py: Python<'py>,
+    program: &Py<PyProgram>,
+    readers: &[Py<PyAny>],
+    feed: Option<&Bound<'py, PyDict>>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let all = PyDict::new(py);
+    for reader in readers {
+        let reader = reader.bind(py);
+        let batch = reader.call_method0("_take")?;
+        if !batch.is_none() {
+            all.update(batch.cast::<pyo3::types::PyMapping>()?)?;
+            continue;
+        }
+        let program = program.get().shared();
+        for var in reader.getattr("_feed_list")?.try_iter()? {
+            let name = name_of(&var?)?;
+            let mut ops = program.blocks().iter().flat_map(|block| &block.ops);
+            let is_fed = feed.is_some_and(|feed| feed.contains(&name).unwrap_or(false));
+            if !is_fed && ops.any(|op| op.reads().any(|read| read == name)) {
+                return Err(PyRuntimeError::new_err(format!(
+                    "the reader of `{name}` is not started: call start() of the reader before \
+                     exe.run(), and reset() when a pass has ended (fluid.core.EOFException)"
+                )));
+            }
+        }
+    }
+    Ok(all)
 }
 
 /// Copies what is fed into tensors that are kept from run to run.
@@ -166,7 +193,7 @@ fn fill_one(held: &mut Feed, name: &str, dtype: DType, value: &Bound<'_, PyAny>)
     )))
 }
 
-fn feed_name(key: &Bound<'_, PyAny>) -> PyResult<String> {
+pub(crate) fn feed_name(key: &Bound<'_, PyAny>) -> PyResult<String> {
     key.extract().map_err(|_| {
         let kind = key.get_type();
         PyTypeError::new_err(format!(
@@ -188,7 +215,7 @@ pub(crate) fn warn_if_empty(py: Python<'_>, program: &Program) -> PyResult<()> {
 }
 
 pub(crate) fn warn(py: Python<'_>, text: &str) -> PyResult<()> {
-    let text = std::ffi::CString::new(text).unwrap_or_default();
+    let text = std::ffi::CString::new(&*tensor::printable(text)).unwrap_or_default();
     PyErr::warn(py, &py.get_type::<PyUserWarning>(), &text, 1)
 }
 

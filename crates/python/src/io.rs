@@ -18,6 +18,7 @@ use crate::framework::context;
 use crate::framework::program::PyProgram;
 use crate::framework::variable::{PyVariable, name_of};
 use crate::keyed::PyKeyedTable;
+use crate::pruning;
 use crate::tensor::{PyScope, PyTensor};
 
 /// Adds the module `_core.io`.
@@ -318,6 +319,7 @@ fn save_inference_model(
         program.need_var(0, feed).map_err(from_program)?;
     }
     let targets: Vec<&str> = targets.iter().map(String::as_str).collect();
+    pruning::warn_of_unfed(py, &program, &feeds, &targets)?;
     let options = SaveInference {
         feeds: &feeds,
         targets: &targets,
@@ -340,7 +342,7 @@ fn save_inference_model(
     py.detach(|| cluster.saves(&what, &mut save)).map_err(from_train)
 }
 
-fn feed_names(object: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
+pub(crate) fn feed_names(object: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
     let wrong = || PyValueError::new_err("'feed_var_names' should be a list of str.");
     if let Ok(name) = object.cast::<PyString>() {
         return Ok(vec![name.extract()?]);
@@ -348,7 +350,7 @@ fn feed_names(object: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
     object.extract::<Vec<String>>().map_err(|_| wrong())
 }
 
-fn target_names(object: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
+pub(crate) fn target_names(object: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
     let wrong = || PyValueError::new_err("'target_vars' should be a list of Variable.");
     if object.is_instance_of::<PyVariable>() {
         return Ok(vec![name_of(object)?]);

@@ -35,6 +35,7 @@ mod op;
 mod optimizer;
 mod parallel;
 mod predictor;
+mod pruning;
 mod quality;
 mod signals;
 mod site;

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
 
 use program::backward::ParamGrad;
-use program::optimizer::{self as kinds, LearningRate, Lookahead, MovingAverage};
+use program::optimizer::{self as kinds, ClipReach, LearningRate, Lookahead, MovingAverage};
 use program::{Builder, Optimizer, Program, Regularizer};
 use pyo3::exceptions::{PyAssertionError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use tensor::EvenIfPoisoned;
+use tensor::{DType, EvenIfPoisoned};
 
 use crate::backward::{Pair, check_callbacks, limits, parameter_names, wrap_pairs};
-use crate::error::from_program;
+use crate::error::{from_fleet, from_program};
 use crate::feed::warn;
 use crate::framework::context;
 use crate::framework::op_desc::InProgram;
@@ -45,9 +45,19 @@ impl PyMovingAverage {
         thres_steps: Option<&PyVariable>,
         name: Option<&str>,
     ) -> PyResult<Self> {
-        let steps = thres_steps.map(PyVariable::var);
+        let mut steps = thres_steps.map(PyVariable::var);
         let name = name.unwrap_or("");
-        let new = |b: &mut Builder<'_>| MovingAverage::new(b, decay, steps.as_ref(), name);
+        let documented = fleet::flags::is_as_documented().map_err(from_fleet)?;
+        let new = |b: &mut Builder<'_>| {
+            // The code of Fluid divides counts as whole numbers, and then the decay never changes.
+            if let Some(var) = &steps
+                && !documented
+                && !matches!(b.meta(var)?.dtype, DType::F32 | DType::F64)
+            {
+                steps = None;
+            }
+            MovingAverage::new(b, decay, steps.as_ref(), name)
+        };
         context::build(py, new).map(Self)
     }
 
@@ -119,6 +129,33 @@ impl PyOptimizer {
         };
         let unclipped = need_clip.map(|ask| answers(&ask, false)).transpose()?;
         self.lock().unclipped = unclipped.unwrap_or_default().into_iter().collect();
+        Ok(())
+    }
+
+    /// Says what Fluid does in silence: nothing is trained, or clips that are not used.
+    fn warn_if_in_vain(
+        &self,
+        py: Python<'_>,
+        main: &Py<PyProgram>,
+        pairs: &[ParamGrad],
+    ) -> PyResult<()> {
+        if pairs.is_empty() {
+            warn(
+                py,
+                "minimize: the loss depends on no parameter that is trained, so nothing will change. \
+                 The loss must be computed from layers with parameters (trainable=True, \
+                 stop_gradient=False), and parameter_list and no_grad_set must leave some",
+            )?;
+        }
+        let own = self.lock().grad_clip.is_none();
+        if own && kinds::clips_in_vain(&main.get().lock(), pairs) {
+            warn(
+                py,
+                "set_gradient_clip was called for some parameters only: as in the code of Fluid 1.8.5 \
+                 no gradient is clipped. Give the optimizer grad_clip=…(need_clip=…), or set \
+                 FLAGS_as_documented=1 before set_gradient_clip",
+            )?;
+        }
         Ok(())
     }
 
@@ -243,6 +280,7 @@ impl PyOptimizer {
             self.lock().minimize(b, &loss.var(), &limits)
         })?;
         warn_if_again(py, main, &pairs)?;
+        self.warn_if_in_vain(py, main, &pairs)?;
         Ok((last_ops(py, main, ops.len()), wrap_pairs(py, main, &pairs)))
     }
 
@@ -432,6 +470,8 @@ fn set_gradient_clip(
         Some(program) => program,
         None => context::default_main_program(py)?,
     };
-    let mut program = program.get().lock();
-    kinds::set_gradient_clip(&mut program, &clip.get().0, names.as_deref()).map_err(from_program)
+    let documented = fleet::flags::is_as_documented().map_err(from_fleet)?;
+    let reach = if documented { ClipReach::Each } else { ClipReach::Together };
+    let (mut program, clip) = (program.get().lock(), &clip.get().0);
+    kinds::set_gradient_clip(&mut program, clip, names.as_deref(), reach).map_err(from_program)
 }

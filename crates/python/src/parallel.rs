@@ -14,9 +14,10 @@ use train::remote::Cluster;
 
 use crate::convert::Whole;
 use crate::error::{EOFException, from_train};
-use crate::feed::{fetch_names, fill, program_arg, results, warn_if_empty};
+use crate::feed::{fill, next_batch, program_arg, results, warn_if_empty};
 use crate::framework::context;
 use crate::framework::program::PyProgram;
+use crate::pruning::{Pruned, Targets};
 use crate::signals::{Raised, SIGNALS_EVERY, signalled, taken};
 use crate::tensor::{PyScope, PyTensor};
 
@@ -25,12 +26,12 @@ use crate::tensor::{PyScope, PyTensor};
 pub(crate) struct PyParallel {
     state: Mutex<Interruptible>,
     n_places: usize,
-    /// Places may stay idle where nothing is trained.
-    allows_idle: bool,
 }
 
 struct Interruptible {
     parallel: Parallel,
+    /// Parts of the program that runs needed.
+    pruned: Pruned,
     /// What a signal handler raised during the run.
     raised: Raised,
 }
@@ -45,7 +46,7 @@ pub(crate) struct ExecutorSettings {
 pub(crate) struct Call<'a, 'py> {
     pub(crate) program: &'a Bound<'py, PyAny>,
     pub(crate) feed: Option<&'a Bound<'py, PyAny>>,
-    pub(crate) fetch_list: Option<&'a Bound<'py, PyAny>>,
+    pub(crate) targets: &'a Targets,
     pub(crate) scope: Option<Py<PyScope>>,
     pub(crate) return_numpy: bool,
     pub(crate) return_merged: bool,
@@ -82,7 +83,6 @@ impl PyParallel {
         if async_mode {
             parallel.fetch_first();
         }
-        let allows_idle = parallel.allows_idle();
         if let Some(other) = share {
             if other.n_places != n_places {
                 let text = format!(
@@ -97,7 +97,8 @@ impl PyParallel {
         let raised = Raised::default();
         let asked = raised.clone();
         parallel.poll(SIGNALS_EVERY, move || signalled(&asked));
-        Ok(Self { state: Mutex::new(Interruptible { parallel, raised }), n_places, allows_idle })
+        let pruned = Pruned::default();
+        Ok(Self { state: Mutex::new(Interruptible { parallel, pruned, raised }), n_places })
     }
 
     /// Adds up gradients with other trainers, without servers: this is trainer `trainer_id` of
@@ -141,13 +142,15 @@ pub(crate) fn run(
     let devices = compiled.call_method1("_devices", (n_feeds, &scope))?;
     let Ok(devices) = devices.cast_into::<PyParallel>() else { return Ok(None) };
     let devices = devices.get();
-    let names = fetch_names(call.fetch_list)?;
     let read = from_readers(py, &program, devices, feed)?;
     let program = program.get().shared();
     warn_if_empty(py, &program)?;
     let mut state = devices.state.lock_py_attached(py).even_if_poisoned();
-    let Interruptible { parallel, raised } = &mut *state;
-    let mut feeds = feeds(&program, parallel, read.as_ref().or(feed))?;
+    let Interruptible { parallel, pruned, raised } = &mut *state;
+    let feed = read.as_ref().or(feed);
+    let program = pruned.of(program, call.targets, feed)?;
+    let mut feeds = feeds(&program, parallel, feed)?;
+    let names = &call.targets.names;
     let fetch: Vec<&str> = names.iter().map(String::as_str).collect();
     let scope = &scope.get().0;
     parallel.check_nan_inf(settings.check_nan_inf);
@@ -155,7 +158,7 @@ pub(crate) fn run(
     let ran = py.detach(|| parallel.run(&program, scope, &mut feeds, &fetch));
     let raised = taken(raised);
     let fetched = ran.map_err(|error| raised.unwrap_or_else(|| from_train(error)))?;
-    answer(py, &names, fetched, call.return_merged, call.return_numpy).map(Some)
+    answer(py, names, fetched, call.return_merged, call.return_numpy).map(Some)
 }
 
 fn is_list(feed: &Bound<'_, PyAny>) -> bool {
@@ -172,7 +175,8 @@ fn feeds(
     let list = feed.filter(|feed| is_list(feed));
     if let Some(list) = list {
         let n_feeds = list.len()?;
-        let fewer = 0 < n_feeds && n_feeds < n && parallel.allows_idle() && from_loader(list)?;
+        let fewer =
+            0 < n_feeds && n_feeds < n && parallel.allows_idle(program) && from_loader(list)?;
         if n_feeds != n && !fewer {
             let text = "Feed a list of tensor, the list should be the same size as places";
             return Err(PyValueError::new_err(text));
@@ -182,7 +186,7 @@ fn feeds(
     let mut whole = Feed::new();
     fill(program, &mut whole, feed)?;
     let is_state = |name: &str| program.find_var(0, name).is_some_and(|var| var.persistable);
-    split(&whole, n, parallel.allows_idle(), is_state).map_err(from_train)
+    split(&whole, n, parallel.allows_idle(program), is_state).map_err(from_train)
 }
 
 /// Whether a list of feeds is what loaders give: tensors only. Their last ones may be fewer.
@@ -227,40 +231,33 @@ fn from_readers<'py>(
     }
     let mut parts: Vec<Bound<'py, PyDict>> = Vec::new();
     for place in 0..devices.n_places {
-        let all = match next_batch(py, &readers) {
-            Err(error) if devices.allows_idle && !parts.is_empty() => {
+        let own = match feed {
+            Some(list) if is_list(list) => Some(list.get_item(place)?),
+            other => other.cloned(),
+        };
+        let fed = own.as_ref().and_then(|own| own.cast::<PyDict>().ok());
+        let all = match next_batch(py, program, &readers, fed) {
+            Err(error) if !parts.is_empty() && error.is_instance_of::<EOFException>(py) => {
                 let dropped = readers.iter().map(|reader| reader.getattr(py, "_drop_last"));
                 let dropped = dropped.map(|drop| drop?.bind(py).is_truthy());
                 let kept = !dropped.collect::<PyResult<Vec<_>>>()?.contains(&true);
-                if kept && error.is_instance_of::<EOFException>(py) {
+                let state = devices.state.lock_py_attached(py).even_if_poisoned();
+                if kept && state.parallel.allows_idle(&program.get().shared()) {
                     break;
+                }
+                if kept {
+                    state.parallel.say_left_out(parts.len());
                 }
                 return Err(error);
             }
             all => all?,
         };
-        let own = match feed {
-            Some(list) if is_list(list) => Some(list.get_item(place)?),
-            other => other.cloned(),
-        };
-        if let Some(own) = own {
+        if let Some(own) = &own {
             all.update(own.cast::<pyo3::types::PyMapping>()?)?;
         }
         parts.push(all);
     }
     Ok(Some(PyList::new(py, parts)?.into_any()))
-}
-
-/// What the readers give for one place.
-fn next_batch<'py>(py: Python<'py>, readers: &[Py<PyAny>]) -> PyResult<Bound<'py, PyDict>> {
-    let all = PyDict::new(py);
-    for reader in readers {
-        let batch = reader.bind(py).call_method0("_take")?;
-        if !batch.is_none() {
-            all.update(batch.cast::<pyo3::types::PyMapping>()?)?;
-        }
-    }
-    Ok(all)
 }
 
 /// For each variable its values on all places, put together or in a list.

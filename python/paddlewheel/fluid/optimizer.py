@@ -4,6 +4,7 @@ import contextlib
 
 from .. import _core
 from .._core import default_startup_program
+from ._flags import get_flags
 from ._not_yet import unknown
 
 _make = _core.optimizer.Optimizer.make
@@ -68,12 +69,13 @@ class Optimizer:
         pairs of parameter and gradient."""
         if grad_clip is not None:
             self._grad_clip = grad_clip
-        return self._core.minimize(loss, startup_program, parameter_list, no_grad_set)
+        return self._core.minimize(loss, startup_program, parameter_list or None, no_grad_set)
 
     def backward(
         self, loss, startup_program=None, parameter_list=None, no_grad_set=None, callbacks=None
     ):
         """Adds gradients only; returns pairs of parameter and gradient."""
+        parameter_list = parameter_list or None
         return self._core.backward(loss, startup_program, parameter_list, no_grad_set, callbacks)
 
     def apply_gradients(self, params_grads):
@@ -297,6 +299,8 @@ class FtrlOptimizer(Optimizer):
         grad_clip=None,
         name=None,
     ):
+        # The code of Fluid 1.8.5 gives `l1` to its operator twice; docs/fluid-map.md has the flag.
+        l2 = l2 if get_flags("FLAGS_as_documented")["FLAGS_as_documented"] else l1
         core = _make("ftrl", learning_rate, l1=l1, l2=l2, lr_power=lr_power)
         self._configure(core, parameter_list, regularization, grad_clip, name)
 

@@ -115,7 +115,9 @@ class GeneratorLoader(DataLoaderBase):
             raise Exception("Feed list must be given under static mode.")
         if capacity is None:
             raise ValueError("Please give value to capacity.")
-        self._feed_list = list(feed_list)
+        # One variable or its name is a list of one.
+        one = isinstance(feed_list, (Variable, str))
+        self._feed_list = [feed_list] if one else list(feed_list)
         self._capacity = capacity
         self._iterable = iterable
         self._return_list = return_list

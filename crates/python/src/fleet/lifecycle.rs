@@ -25,6 +25,8 @@ use crate::cluster::{cluster, raised_in_wait, tell};
 use crate::error::from_fleet;
 use crate::fit;
 use crate::framework::program::PyProgram;
+use crate::io::{feed_names, target_names};
+use crate::pruning::warn_of_unfed;
 use crate::quality::PyScoredSamples;
 use crate::signals::{Raised, signalled, taken};
 use crate::tensor::PyScope;
@@ -293,12 +295,17 @@ impl PyFleet {
         py: Python<'_>,
         scope: &PyScope,
         dirname: PathBuf,
-        feeds: Vec<String>,
-        targets: Vec<String>,
+        feeds: &Bound<'_, PyAny>,
+        targets: &Bound<'_, PyAny>,
         export_for_deployment: bool,
     ) -> PyResult<Vec<String>> {
+        let (feeds, targets) = (feed_names(feeds)?, target_names(targets)?);
         let feeds: Vec<&str> = feeds.iter().map(String::as_str).collect();
         let targets: Vec<&str> = targets.iter().map(String::as_str).collect();
+        let origin = self.lock(py).origin().cloned();
+        if let Some(origin) = origin {
+            warn_of_unfed(py, &origin, &feeds, &targets)?;
+        }
         let options = SaveInference {
             feeds: &feeds,
             targets: &targets,

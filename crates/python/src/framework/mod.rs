@@ -11,4 +11,5 @@ pub(crate) mod op_desc;
 pub(crate) mod operator;
 pub(crate) mod param;
 pub(crate) mod program;
+mod prune;
 pub(crate) mod variable;

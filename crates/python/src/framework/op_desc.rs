@@ -59,13 +59,13 @@ pub(crate) struct InProgram {
 
 impl InProgram {
     /// Its place in the block.
-    pub(super) fn idx(&self) -> PyResult<usize> {
+    pub(crate) fn idx(&self) -> PyResult<usize> {
         let program = self.program.get().lock();
         let place = program.block(self.block).ops.iter().position(|op| op.id.is(self.id));
         place.ok_or_else(gone)
     }
 
-    pub(super) fn read<R>(&self, look: impl FnOnce(&OpDesc) -> R) -> PyResult<R> {
+    pub(crate) fn read<R>(&self, look: impl FnOnce(&OpDesc) -> R) -> PyResult<R> {
         let program = self.program.get().lock();
         let op = program.block(self.block).ops.iter().find(|op| op.id.is(self.id));
         op.map(look).ok_or_else(gone)

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use program::{Meta, OpDesc, Program, VarDesc};
 use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict};
+use pyo3::types::{PyBytes, PyDict, PyList};
 use tensor::EvenIfPoisoned;
 
 use super::attr::attr_from_py;
@@ -13,6 +13,7 @@ use super::declare::{More, check_parameter, kind_of, name_or_new};
 use super::desc::{PyBlockDesc, PyProgramDesc};
 use super::op_desc::InProgram;
 use super::operator::PyOperator;
+use super::prune::pruned;
 use super::variable::PyVariable;
 use crate::convert::{Whole, any_dtype_from_py};
 use crate::error::from_program;
@@ -250,12 +251,19 @@ impl PyProgram {
         self.lock().to_text()
     }
 
-    /// Only the operators that the targets need.
-    fn _prune(&self, targets: Vec<Bound<'_, PyAny>>) -> PyResult<Self> {
-        let names: PyResult<Vec<String>> = targets.iter().map(super::variable::name_of).collect();
-        let names = names?;
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        Ok(Self::new_from(self.lock().prune(&names, &[]).map_err(from_program)?))
+    /// Only the operators that the targets need: variables, names or operators, or one of them.
+    fn _prune(&self, targets: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let none = PyList::empty(targets.py());
+        Ok(Self::new_from(pruned(&self.shared(), &none, targets)?))
+    }
+
+    /// Only the operators that the targets need besides what is fed.
+    fn _prune_with_input(
+        &self,
+        feeded_var_names: &Bound<'_, PyAny>,
+        targets: &Bound<'_, PyAny>,
+    ) -> PyResult<Self> {
+        Ok(Self::new_from(pruned(&self.shared(), feeded_var_names, targets)?))
     }
 }
 

@@ -114,9 +114,8 @@ class DistributedTranspiler(Fleet):
                 program,
                 export_for_deployment=export_for_deployment,
             )
-        targets = [target.name for target in target_vars]
         return self._need().save_inference_model(
-            global_scope(), dirname, feeded_var_names, targets, export_for_deployment
+            global_scope(), dirname, feeded_var_names, target_vars, export_for_deployment
         )
 
     def _program_arg(self, function, executor, program):
