@@ -249,11 +249,11 @@ def test_set_gradient_clip():
         clip.set_gradient_clip(by_value, param_list=["nope"])
     with pytest.raises(TypeError, match="'param_list' should be a list"):
         clip.set_gradient_clip(by_value, param_list=[3])
-    clip.set_gradient_clip(by_value, param_list=["fc_0.w_0"])
+    clip.set_gradient_clip(by_value, param_list=["fc_0.w_0", "fc_0.b_0"])
     optimizer.SGD(1.0).minimize(loss)
     train(loss, 1)
     assert np.abs(0.1 - value("fc_0.w_0")).max() <= 0.0101
-    assert abs(value("fc_0.b_0")[0]) > 0.0101
+    assert abs(value("fc_0.b_0")[0]) <= 0.0101
 
 
 def test_clips_say_what_they_are():
@@ -361,7 +361,8 @@ def test_operators_are_annotated_as_fluid_does():
 
 def test_training_nothing_returns_nothing():
     x = fluid.data("x", [None, 4])
-    assert fluid.optimizer.SGD(0.1).minimize(fluid.layers.mean(x)) == ([], [])
+    with pytest.warns(UserWarning, match="no parameter"):
+        assert fluid.optimizer.SGD(0.1).minimize(fluid.layers.mean(x)) == ([], [])
 
 
 def test_roles_of_operators():
@@ -425,7 +426,7 @@ def test_exponential_moving_average():
 
 def test_scheduled_decay_of_averages():
     fluid.optimizer.SGD(0.1).minimize(one_layer())
-    steps = fluid.layers.autoincreased_step_counter()
+    steps = fluid.layers.cast(fluid.layers.autoincreased_step_counter(), "float32")
     fluid.optimizer.ExponentialMovingAverage(0.999, thres_steps=steps).update()
     exe = fluid.Executor()
     exe.run(fluid.default_startup_program())

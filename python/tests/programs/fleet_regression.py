@@ -54,5 +54,5 @@ if fleet.is_worker():
     print("pushes", min(stats["pushes"] for stats in fleet.server_stats()))
     if fleet.is_first_worker():
         fleet.save_persistables(exe, "model")
-        fleet.save_inference_model(exe, "infer", ["x"], [guess])
+        fleet.save_inference_model(exe, "infer", "x", guess)
     fleet.stop_worker()

@@ -52,6 +52,7 @@ pub fn targets() -> Vec<Target> {
         wire::replies(),
         wire::peers(),
         readers::program(),
+        readers::blocks(),
         readers::variables(),
         readers::feed_desc(),
         readers::text(),

@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::path::Path;
 
 use data::{Dataset, DatasetKind, FeedDesc, MultiSlot, Native, Positions, Records, Slot};
-use program::{Program, stream};
+use program::{Attr, Net, OpDesc, Program, layers, stream};
 use ps::rendezvous::{Gathering, Place, RendezvousReply, Report, Side};
 use ps::{ConnId, Endpoint};
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
@@ -32,8 +32,57 @@ pub(super) fn program() -> Target {
                 black_box(program.prune(&[last], &[]).is_ok());
             }
         }),
-        share: 155,
+        share: 115,
     }
+}
+
+/// Programs whose ops run blocks: what can be read ends, however its blocks are connected.
+pub(super) fn blocks() -> Target {
+    let mut warmed = Net::default();
+    layers::linear_lr_warmup(&mut warmed.builder(), 0.1f32, 3.0, 0.01, 0.1).expect("a schedule");
+    let mut nested = Program::default();
+    for around in 0..3 {
+        let inside = nested.append_block(around);
+        let runs = Attr::Block(inside as i32);
+        let op = OpDesc::new("conditional_block").input("Cond", "c").attr("sub_block", runs);
+        let listed = Attr::Blocks(vec![inside as i32]);
+        let serves = OpDesc::new("listen_and_serv").attr("optimize_blocks", listed);
+        nested.block_mut(around).ops.extend([op, serves]);
+    }
+    Target {
+        name: "blocks",
+        inputs: vec![warmed.main.to_bytes(), nested.to_bytes()],
+        // Attributes of types INT, BLOCK and BLOCKS, and the blocks 0 and 1 in them.
+        words: &[
+            b"sub_block",
+            b"\x10\x00\x18\x00",
+            b"\x10\x00\x18\x01",
+            b"\x10\x08\x60\x00",
+            b"\x10\x08\x60\x01",
+            b"\x10\x0a\x72\x01\x00",
+        ],
+        read: Box::new(|bytes: &[u8]| {
+            let Ok(program) = Program::from_bytes(bytes) else { return };
+            let mut n_left = 10_000;
+            assert!(ends(&program, 0, 0, &mut n_left), "a block runs one around it");
+        }),
+        share: 40,
+    }
+}
+
+/// Whether running a block, and in it the blocks that its ops would run, ends.
+fn ends(program: &Program, block: usize, depth: usize, n_left: &mut usize) -> bool {
+    if depth > program.blocks().len() {
+        return false;
+    }
+    let run = program.block(block).ops.iter().filter_map(|op| op.attrs.block("sub_block").ok());
+    for inside in run.filter(|&inside| inside < program.blocks().len()) {
+        *n_left = n_left.saturating_sub(1);
+        if *n_left > 0 && !ends(program, inside, depth + 1, n_left) {
+            return false;
+        }
+    }
+    true
 }
 
 /// Saved variables: tensors, keyed rows, and several in one file.
