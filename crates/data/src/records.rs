@@ -108,7 +108,9 @@ impl Records {
                 if slot.dense.is_none() && is_zero(slot.kind, &self.words[value..behind]) {
                     continue;
                 }
-                self.words.copy_within(value..behind, end);
+                if end != value {
+                    self.words.copy_within(value..behind, end);
+                }
                 end += width;
             }
             self.words[count_at] = ((end - count_at - 1) / width) as u32;
