@@ -2,7 +2,6 @@
 
 import os
 import pickle
-import shutil
 
 import numpy as np
 import pytest
@@ -268,7 +267,7 @@ def test_pickled_state_refuses(tmp_path):
         pickle.dump({}, file, protocol=2)
     with pytest.raises(RuntimeError, match="model.pdparams: .* were saved, but .* are there"):
         fluid.load(main, prefix)
-    shutil.rmtree(str(tmp_path / ".paddlewheel"))
+    os.remove(str(tmp_path / ".paddlewheel"))
     with pytest.raises(AssertionError, match="Can not find"):
         fluid.load(main, prefix)
 
@@ -336,7 +335,7 @@ except OSError as error:
     print(error)
 assert open("model/large", "rb").read() == saved
 assert sorted(os.listdir("model")) == [".paddlewheel", "large", "small"]
-assert sorted(os.listdir("model/.paddlewheel")) == ["lock", "manifest"]
+assert os.path.isfile("model/.paddlewheel")
 """
 
 
@@ -344,3 +343,22 @@ def test_a_full_disk_is_an_error_and_the_old_file_stays(child):
     ended = child("-c", FULL_DISK)
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.startswith("cannot write model/large: "), ended.stdout
+
+
+def test_other_programs_find_only_files_that_they_can_load(tmp_path):
+    """Programs take each folder in a model's folder for an epoch, and each file for a variable."""
+    exe, _ = model()
+    for epoch in range(2):
+        io.save_persistables(exe, str(tmp_path / "increment" / str(epoch)))
+        io.save_persistables(exe, str(tmp_path / "increment" / str(epoch)))
+    epochs = [name for name in os.listdir(str(tmp_path / "increment"))]
+    assert sorted(epochs) == ["0", "1"]
+    for epoch in epochs:
+        folder = tmp_path / "increment" / epoch
+        assert not [path for path in folder.rglob("*") if path.is_dir()]
+        names = [path.name for path in folder.iterdir()]
+        block = fluid.Program().global_block()
+        for name in names:
+            var = block.create_var(name=name, persistable=True)
+            io.load_vars(exe, str(folder), vars=[var])
+        assert ".paddlewheel" not in fluid.load_program_state(str(folder))

@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 
 /// Folder of the parts of tables that servers save.
 const TABLES: &str = "__lookup_table__/";
-/// How the name of the private folder beside saved files begins.
+/// How the names of the list and of the folder of a save begin.
 const PRIVATE: &str = ".paddlewheel";
 /// Rows that wait for an entry rule.
 const WAITING: &str = "@WAITING";

@@ -41,7 +41,7 @@ fn add(dir: &Path, prefix: &str, depth: usize, files: &mut Vec<FileStamp>) {
         let Ok(about) = fs::metadata(entry.path()) else { continue };
         match about.is_dir() {
             // What a save has not committed yet is of no interest.
-            true if depth == 0 || name.contains("stage-") => {}
+            true if depth == 0 || name.starts_with(".paddlewheel") => {}
             true => add(&entry.path(), &format!("{name}/"), depth - 1, files),
             false => {
                 files.push(FileStamp {

@@ -79,7 +79,8 @@ fn main() {
     let rested = Instant::now();
     let rest = longest(&clients[1], &look_up, || rested.elapsed() < REST);
     let is_saved = AtomicBool::new(false);
-    let dir = folder.path().join(".paddlewheel/stage-0123456789abcdef").display().to_string();
+    let dir =
+        folder.path().join(".paddlewheel.saving/stage-0123456789abcdef").display().to_string();
     let during = thread::scope(|scope| {
         let asking =
             scope.spawn(|| longest(&clients[1], &look_up, || !is_saved.load(Ordering::Relaxed)));

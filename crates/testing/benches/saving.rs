@@ -63,7 +63,7 @@ fn main() {
 fn save_table(dir: &Path) {
     let store = big_table::store(TABLE_WIDTH);
     big_table::fill(&store, (MEGABYTES << 20) as u64 / TABLE_WIDTH as u64 / 4);
-    let stage = dir.join(".paddlewheel/stage-0123456789abcdef").display().to_string();
+    let stage = dir.join(".paddlewheel.saving/stage-0123456789abcdef").display().to_string();
     let save = |phase| {
         let (table, dir) = ("table".to_string(), stage.clone());
         store.save(&Save { weights_only: false, table, dir, phase }).expect("space");

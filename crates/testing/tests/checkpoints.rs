@@ -39,7 +39,7 @@ fn names(dir: &Path) -> Vec<String> {
 fn the_newest_are_kept_and_others_are_left_alone() {
     let dir = tempfile::tempdir().unwrap();
     let points = Checkpoints::new(dir.path());
-    assert_eq!(points.newest().unwrap().0, None);
+    assert_eq!(points.newest().unwrap().serial, None);
     for name in ["checkpoint_x", "checkpoint_", "notes", "checkpoint_1.removed"] {
         fs::create_dir(dir.path().join(name)).unwrap();
     }
@@ -85,9 +85,9 @@ fn one_that_is_not_whole_is_not_taken_and_that_is_said() {
     // The next one has a number of its own.
     assert_eq!(save(dir.path(), 0, 2), 2);
     // A damaged list is damage too; where nothing is whole, nobody begins anew over it.
-    let list = |serial: u64| dir.path().join(format!("checkpoint_{serial}/.paddlewheel/manifest"));
+    let list = |serial: u64| dir.path().join(format!("checkpoint_{serial}/.paddlewheel"));
     fs::write(list(2), "paddlewheel folder 1\n").unwrap();
-    assert_eq!(points.newest().unwrap().0, None, "the first was removed");
+    assert_eq!(points.newest().unwrap().serial, None, "the first was removed");
     let error = points.resume(&scope, &program, Some(0)).unwrap_err();
     assert!(matches!(error, Error::BadManifest { .. }), "{error}");
     // A format that is not known here is not damage, for which another one would be taken.

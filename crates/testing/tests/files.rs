@@ -94,8 +94,8 @@ fn tree(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
         for entry in fs::read_dir(&dir).unwrap() {
             let path = entry.unwrap().path();
             if path.is_dir() {
-                open.extend((!path.ends_with(".paddlewheel")).then_some(path));
-            } else {
+                open.push(path);
+            } else if !path.ends_with(".paddlewheel") {
                 files.push((path.clone(), fs::read(&path).unwrap()));
             }
         }
@@ -377,7 +377,7 @@ fn damaged(change: impl FnOnce(Vec<u8>) -> Vec<u8>) -> (usize, Problem) {
     let dir = tempfile::tempdir().unwrap();
     io::save_persistables(&scope, dir.path(), &program, None).unwrap();
     // A file that nobody has the checksum of.
-    fs::remove_dir_all(dir.path().join(".paddlewheel")).unwrap();
+    fs::remove_file(dir.path().join(".paddlewheel")).unwrap();
     let file = dir.path().join("w");
     fs::write(&file, change(fs::read(&file).unwrap())).unwrap();
     let before = scope.get("w");

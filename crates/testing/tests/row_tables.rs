@@ -467,7 +467,12 @@ fn a_save_under_pushes_has_the_values_of_one_moment() {
                 let dir = tempfile::tempdir().unwrap();
                 let before = n_pushed.load(Ordering::Relaxed);
                 for phase in [Phase::Write, Phase::Place] {
-                    let dir = dir.path().join(".paddlewheel/stage-1").to_str().unwrap().to_string();
+                    let dir = dir
+                        .path()
+                        .join(".paddlewheel.saving/stage-1")
+                        .to_str()
+                        .unwrap()
+                        .to_string();
                     let (table, weights_only) = ("table".to_string(), false);
                     store.save(&Save { table, dir, phase, weights_only }).unwrap();
                 }

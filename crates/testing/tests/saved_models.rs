@@ -90,7 +90,7 @@ fn what_is_missing_or_of_another_shape_is_said() {
     let error = load(Some("127.0.0.1:7002")).unwrap_err();
     assert!(matches!(&error, Error::FileDiffers { path, .. } if *path == moment), "{error}");
     // Also from a folder without a manifest.
-    std::fs::remove_dir_all(two.folder.path().join(".paddlewheel")).unwrap();
+    std::fs::remove_file(two.folder.path().join(".paddlewheel")).unwrap();
     let error = load(Some("127.0.0.1:7002")).unwrap_err();
     let Error::LoadedShape { var, expected, found } = &error else { panic!("{error}") };
     assert_eq!((var.as_str(), &expected[..], &found[..]), (MOMENT, &[4, 5000][..], &[4, 4999][..]));

@@ -33,7 +33,7 @@ fn store(root: &Path) -> BlockStore {
 }
 
 fn save(store: &BlockStore, dir: &Path, phase: Phase) -> Result<(), Refusal> {
-    let dir = dir.join(".paddlewheel/stage-1").to_string_lossy().into_owned();
+    let dir = dir.join(".paddlewheel.saving/stage-1").to_string_lossy().into_owned();
     store.save(&Save { table: "table".to_string(), dir, phase, weights_only: false })
 }
 
@@ -54,7 +54,7 @@ fn a_save_elsewhere_is_refused_and_writes_nothing() {
     }
     assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
     let good = root.join("epoch/1");
-    fs::create_dir_all(good.join(".paddlewheel/stage-1")).unwrap();
+    fs::create_dir_all(good.join(".paddlewheel.saving/stage-1")).unwrap();
     save(&store, &good, Phase::Write).unwrap();
     save(&store, &good, Phase::Place).unwrap();
     assert!(fs::read_dir(&good).unwrap().count() > 0);
@@ -75,7 +75,7 @@ fn model_with(dir: &Path, op: OpDesc) {
     program.block_mut(0).ops.push(op);
     fs::write(&path, program.to_bytes()).unwrap();
     // As another program would have written it.
-    fs::remove_dir_all(dir.join(".paddlewheel")).unwrap();
+    fs::remove_file(dir.join(".paddlewheel")).unwrap();
 }
 
 #[test]

@@ -132,7 +132,7 @@ fn a_save_that_is_not_whole_is_refused() {
 
 /// As a version left it that knew no list of files.
 fn forget_list(dir: &std::path::Path) {
-    std::fs::remove_dir_all(dir.join(".paddlewheel")).unwrap();
+    std::fs::remove_file(dir.join(".paddlewheel")).unwrap();
 }
 
 /// Files as servers wrote them when the server of an id was `id % n_servers`.

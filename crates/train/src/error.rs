@@ -465,7 +465,7 @@ pub enum Error {
 
     #[error(
         "{}: {expected} were saved, but {found} are there: the file was changed since. If that was on \
-         purpose, remove the folder .paddlewheel beside it{}", path.display(), offered(offer)
+         purpose, remove .paddlewheel in its folder{}", path.display(), offered(offer)
     )]
     FileDiffers { path: PathBuf, expected: FileState, found: FileState, offer: Option<PathBuf> },
 

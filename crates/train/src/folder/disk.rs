@@ -5,6 +5,8 @@ use std::io;
 use std::path::Path;
 use std::thread;
 
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+
 use crate::error::Error;
 
 pub(super) fn write_failed(path: &Path) -> impl Fn(io::Error) -> Error {
@@ -52,6 +54,17 @@ pub(super) fn rename(from: &Path, to: &Path) -> io::Result<()> {
         let _ = thread::Builder::new().spawn(move || drop(old));
     }
     Ok(())
+}
+
+/// Gives a file the name of a folder, and the folder the name of the file, at one moment where the system can. Where
+/// it cannot, the folder moves to `aside` first.
+pub(super) fn exchange(file: &Path, folder: &Path, aside: &Path) -> io::Result<()> {
+    before(&Change::Rename(file, folder))?;
+    if renameat_with(CWD, file, CWD, folder, RenameFlags::EXCHANGE).is_ok() {
+        return fs::rename(file, aside);
+    }
+    fs::rename(folder, aside)?;
+    fs::rename(file, folder)
 }
 
 /// Removes a file that others may have removed meanwhile.

@@ -1,11 +1,13 @@
 //! Locks that end with their process, however it ends.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::disk::{create_dir_all, remove_file, write_failed};
 use crate::error::{Error, Result};
 
 /// Held while a save is committed.
@@ -14,44 +16,100 @@ const LOCK: &str = "lock";
 const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Waits until nobody else commits a save into the folder with this private folder.
-pub(super) fn exclusive(private: &Path) -> Result<File> {
-    let path = private.join(LOCK);
-    let open = || OpenOptions::new().read(true).append(true).create(true).open(&path);
-    let file = open().map_err(|source| Error::WriteFile { path: path.clone(), source })?;
-    wait(file, &path, File::try_lock)
+/// The lock of a folder. The last one who has it removes its file, and the folder of saves if that is empty:
+/// only what was saved is left.
+#[derive(Debug)]
+pub(super) struct FolderLock {
+    file: File,
+    saving: PathBuf,
 }
 
-/// Keeps others from committing a save; `None` if there is nobody who could.
-pub(super) fn shared(private: &Path) -> Result<Option<File>> {
-    let path = private.join(LOCK);
-    match File::open(&path) {
-        Ok(file) => wait(file, &path, File::try_lock_shared).map(Some),
-        Err(_) => Ok(None),
+impl Drop for FolderLock {
+    fn drop(&mut self) {
+        let path = self.saving.join(LOCK);
+        let is_alone = match self.file.try_lock() {
+            Ok(()) => true,
+            Err(TryLockError::WouldBlock) => false,
+            Err(TryLockError::Error(source)) => has_no_locks(&source),
+        };
+        // What cannot be removed is in nobody's way; the next one tries again.
+        if is_alone && is_at(&self.file, &path) && remove_file(&path).is_ok() {
+            let _ = fs::remove_dir(&self.saving);
+        }
     }
+}
+
+/// Waits until nobody else commits a save into the folder with this folder of saves, which is made.
+pub(super) fn exclusive(saving: &Path) -> Result<FolderLock> {
+    let path = saving.join(LOCK);
+    let dir = saving.parent().unwrap_or(saving);
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        create_dir_all(saving).map_err(write_failed(dir))?;
+        match open(&path) {
+            Ok(file) => {
+                let lock = wait(file, saving, deadline, File::try_lock)?;
+                if is_at(&lock.file, &path) {
+                    return Ok(lock);
+                }
+            }
+            // The last one has just removed the folder.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && Instant::now() < deadline => {}
+            Err(source) => return Err(write_failed(dir)(source)),
+        }
+    }
+}
+
+/// Keeps others from committing a save; `None` if this process cannot.
+pub(super) fn shared(saving: &Path) -> Result<Option<FolderLock>> {
+    let path = saving.join(LOCK);
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        // Who may not write here may read a lock that others made.
+        let made = create_dir_all(saving).and_then(|()| open(&path));
+        let file = match made.or_else(|_| File::open(&path)) {
+            Ok(file) => file,
+            Err(_) => return Ok(None),
+        };
+        let lock = wait(file, saving, deadline, File::try_lock_shared)?;
+        if is_at(&lock.file, &path) {
+            return Ok(Some(lock));
+        }
+    }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).append(true).create(true).open(path)
+}
+
+/// Whether a file is still the one at a path.
+fn is_at(file: &File, path: &Path) -> bool {
+    let same = |own: fs::Metadata, other: fs::Metadata| {
+        own.ino() == other.ino() && own.dev() == other.dev()
+    };
+    file.metadata().is_ok_and(|own| fs::metadata(path).is_ok_and(|other| same(own, other)))
 }
 
 fn wait(
     file: File,
-    path: &Path,
+    saving: &Path,
+    deadline: Instant,
     lock: impl Fn(&File) -> std::result::Result<(), TryLockError>,
-) -> Result<File> {
-    let deadline = Instant::now() + PATIENCE;
+) -> Result<FolderLock> {
+    let path = saving.join(LOCK);
     loop {
         match lock(&file) {
-            Ok(()) => return Ok(file),
+            Ok(()) => break,
             Err(TryLockError::WouldBlock) if Instant::now() < deadline => thread::sleep(PAUSE),
             Err(TryLockError::WouldBlock) => {
-                let (path, secs) = (path.to_path_buf(), PATIENCE.as_secs());
-                return Err(Error::FolderInUse { path, secs });
+                return Err(Error::FolderInUse { path, secs: PATIENCE.as_secs() });
             }
             // File systems without locks have one user at a time, as they always had.
-            Err(TryLockError::Error(source)) if has_no_locks(&source) => return Ok(file),
-            Err(TryLockError::Error(source)) => {
-                return Err(Error::WriteFile { path: path.to_path_buf(), source });
-            }
+            Err(TryLockError::Error(source)) if has_no_locks(&source) => break,
+            Err(TryLockError::Error(source)) => return Err(Error::WriteFile { path, source }),
         }
     }
+    Ok(FolderLock { file, saving: saving.to_path_buf() })
 }
 
 fn has_no_locks(error: &io::Error) -> bool {

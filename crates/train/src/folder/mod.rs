@@ -2,14 +2,21 @@
 //! before it, no matter when a process or the machine stops.
 //!
 //! Files have their usual names directly in the folder, so other programs can read it. Beside them is
-//! the folder `.paddlewheel`:
+//! the file `.paddlewheel`, the manifest: the files of the folder with sizes and checksums. What is listed
+//! there was saved. It is no folder, because programs take every folder inside a model's folder for an epoch, and it
+//! has the form of a variable, because programs load every file of a folder as a variable.
+//!
+//! Only while a save runs, or after one was killed, there is a folder `.paddlewheel.saving`:
 //!
 //! | entry | what it is |
 //! |---|---|
-//! | `manifest` | the files of the folder with sizes and checksums: what is listed here was saved |
 //! | `lock` | held while a save is committed |
 //! | `stage-<n>/` | files of a save that is not committed; `owner` in it is locked while its process lives |
 //! | `commit-<hash>/` | files of the save that the manifest of that hash lists, until all are under their usual names |
+//! | `manifest.next` | the next manifest |
+//!
+//! Earlier versions left a folder `.paddlewheel` with the manifest, as plain text, and all of these in it. It is read as
+//! it is; the next save turns it into a file.
 //!
 //! A save writes its files into a stage and makes them durable. Then it renames the stage to the hash of the
 //! new manifest, and the new manifest over the old one: that is the moment of the commit. Last, it moves the
@@ -25,6 +32,7 @@ use std::path::{Path, PathBuf};
 
 pub mod check;
 mod disk;
+mod list_file;
 mod lock;
 mod manifest;
 mod parts;
@@ -44,22 +52,34 @@ pub use transaction::{StagePart, Transaction};
 pub(crate) use manifest::is_safe;
 pub(crate) use parts::{PartFile, part_files};
 
-/// How the name of the folder beside the saved files begins.
+/// The list of what was saved, beside the saved files. The names of all that is ours begin like this.
 const PRIVATE: &str = ".paddlewheel";
-/// The list of what was saved, in it.
-const MANIFEST: &str = "manifest";
+/// The folder of a save that is not finished.
+const SAVING: &str = ".paddlewheel.saving";
+/// The list in the folder [`PRIVATE`] of earlier versions.
+const OLDER_MANIFEST: &str = "manifest";
 /// Bytes that are read or written at once.
 const BLOCK_BYTES: usize = 1 << 20;
 
-/// The folder beside the saved files. In a folder where all users may write but only the owner of a
+/// The list of what was saved into a folder.
+fn list_of(dir: &Path) -> PathBuf {
+    private_of(dir, PRIVATE)
+}
+
+/// Where a save into a folder is until it is finished.
+fn saving_of(dir: &Path) -> PathBuf {
+    private_of(dir, SAVING)
+}
+
+/// An entry beside the saved files. In a folder where all users may write but only the owner of a
 /// file may remove it (`/tmp`), each user has one of their own.
-fn private_of(dir: &Path) -> PathBuf {
+fn private_of(dir: &Path, name: &str) -> PathBuf {
     const STICKY_AND_OPEN: u32 = 0o1002;
     let is_shared =
         fs::metadata(dir).is_ok_and(|dir| dir.mode() & STICKY_AND_OPEN == STICKY_AND_OPEN);
     let user = fs::metadata("/proc/self").map(|process| process.uid()).ok().filter(|_| is_shared);
     match user {
-        Some(user) => dir.join(format!("{PRIVATE}-{user}")),
-        None => dir.join(PRIVATE),
+        Some(user) => dir.join(format!("{name}-{user}")),
+        None => dir.join(name),
     }
 }

@@ -5,43 +5,47 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::disk::{self, create_dir_all, remove_dir_all, remove_file, rename, sync, write_failed};
+use super::disk::{
+    self, create_dir_all, exchange, remove_dir_all, remove_file, rename, sync, write_failed,
+};
 use super::manifest::{FolderSave, Manifest, SavedFile};
 use super::parts::part_files;
 use super::read::{ReadManifest, read_manifest};
 use super::stage::FILES;
-use super::{MANIFEST, PRIVATE, private_of};
+use super::{PRIVATE, list_file, list_of, saving_of};
 use crate::error::{Error, Result};
 
 /// Where the next manifest is written.
 const NEXT: &str = "manifest.next";
+/// The private folder of an earlier version, before it is removed.
+const OLDER: &str = "older";
 /// How the name of a folder with committed files begins.
 const PREFIX: &str = "commit-";
 /// Moved last: a folder that has a program has its variables too, for programs that know no manifest.
 const PROGRAM: &str = "__model__";
 
 /// Where the files of a manifest are until they are under their usual names.
-pub(super) fn committed(dir: &Path, hash: u64) -> PathBuf {
-    private_of(dir).join(format!("{PREFIX}{hash:016x}")).join(FILES)
+pub(super) fn committed(saving: &Path, hash: u64) -> PathBuf {
+    saving.join(format!("{PREFIX}{hash:016x}")).join(FILES)
 }
 
 /// Puts the files of a stage into a folder, together. The caller holds the lock.
 pub(super) fn commit(dir: &Path, stage: &Path, save: FolderSave) -> Result<()> {
-    let private = private_of(dir);
+    let saving = saving_of(dir);
     let old = finish(dir)?.unwrap_or_default();
     let removed = replaced(dir, &old, &save.files);
     prepare(dir, &save.files)?;
     let names: Vec<String> = save.files.iter().map(|file| file.name.clone()).collect();
     let is_there = |file: &SavedFile| dir.join(&file.name).exists();
     let (text, hash) = old.with(save, removed.clone(), is_there).to_text();
-    let next = private.join(NEXT);
-    let own = committed(dir, hash);
+    let next = saving.join(NEXT);
+    let own = committed(&saving, hash);
     let folder = own.parent().unwrap_or(&own);
-    let list = private.join(MANIFEST);
+    let list = list_of(dir);
     let committed = (|| {
         rename(stage, folder).map_err(write_failed(folder))?;
-        disk::write(&next, text.as_bytes()).map_err(write_failed(&next))?;
-        sync(&next).and_then(|()| sync(&private)).map_err(write_failed(&next))?;
+        write_list(&next, &text)?;
+        sync(&saving).and_then(|()| sync(dir)).map_err(write_failed(&next))?;
         rename(&next, &list).map_err(write_failed(&list))
     })();
     if let Err(error) = committed {
@@ -50,24 +54,31 @@ pub(super) fn commit(dir: &Path, stage: &Path, save: FolderSave) -> Result<()> {
         remove_dir_all(folder);
         return Err(error);
     }
-    sync(&private).map_err(write_failed(&list))?;
+    sync(dir).map_err(write_failed(&list))?;
     place(dir, &own, &names, &removed)
+}
+
+/// Writes a list that is durable, but in no folder yet.
+fn write_list(path: &Path, text: &str) -> Result<()> {
+    let written = disk::write(path, &list_file::to_bytes(text)).and_then(|()| sync(path));
+    written.map_err(write_failed(path))
 }
 
 /// Finishes a commit that another process could not finish, and removes what others left.
 pub(super) fn finish(dir: &Path) -> Result<Option<Manifest>> {
-    let private = private_of(dir);
+    let saving = saving_of(dir);
     let found = match read_manifest(dir) {
         // A damaged list keeps nobody from saving again.
         Err(Error::BadManifest { .. } | Error::ManifestHash { .. }) => None,
         found => found?,
     };
-    let Some(ReadManifest { manifest, hash, .. }) = found else {
-        remove_commits(&private, None);
+    let Some(ReadManifest { manifest, hash, home, .. }) = found else {
+        remove_commits(&saving, None);
+        replace_older(dir, None)?;
         return Ok(None);
     };
-    let own = committed(dir, hash);
-    remove_commits(&private, own.parent());
+    let own = committed(&home, hash);
+    remove_commits(&home, own.parent());
     if own.exists() {
         let waiting = manifest.files().filter(|file| own.join(&file.name).exists());
         let waiting: Vec<&SavedFile> = waiting.collect();
@@ -75,12 +86,35 @@ pub(super) fn finish(dir: &Path) -> Result<Option<Manifest>> {
         prepare(dir, waiting)?;
         place(dir, &own, &names, &manifest.removed)?;
     }
+    replace_older(dir, Some(&manifest))?;
     Ok(Some(manifest))
 }
 
+/// Replaces the private folder of an earlier version by a file. All that was committed is in its place, so that
+/// nothing is mixed at any moment, even for readers that find neither.
+fn replace_older(dir: &Path, manifest: Option<&Manifest>) -> Result<()> {
+    let (saving, list) = (saving_of(dir), list_of(dir));
+    let aside = saving.join(OLDER);
+    remove_dir_all(&aside);
+    if !list.is_dir() {
+        return Ok(());
+    }
+    match manifest {
+        Some(manifest) => {
+            let next = saving.join(NEXT);
+            write_list(&next, &manifest.to_text().0)?;
+            exchange(&next, &list, &aside).map_err(write_failed(&list))?;
+        }
+        None => rename(&list, &aside).map_err(write_failed(&list))?,
+    }
+    sync(dir).map_err(write_failed(&list))?;
+    remove_dir_all(&aside);
+    Ok(())
+}
+
 /// Removes the folders of commits that never came to be.
-fn remove_commits(private: &Path, but: Option<&Path>) {
-    let Ok(entries) = fs::read_dir(private) else { return };
+fn remove_commits(saving: &Path, but: Option<&Path>) {
+    let Ok(entries) = fs::read_dir(saving) else { return };
     for entry in entries.flatten() {
         let is_commit = entry.file_name().to_string_lossy().starts_with(PREFIX);
         if is_commit && Some(entry.path().as_path()) != but {

@@ -13,7 +13,7 @@ use count::Phase;
 
 use super::manifest::{Flaw, Manifest, SavedFile, VERSION, is_safe};
 use super::place::committed;
-use super::{BLOCK_BYTES, MANIFEST, lock, private_of};
+use super::{BLOCK_BYTES, OLDER_MANIFEST, list_file, list_of, lock, saving_of};
 use crate::error::{Error, FileState, Result};
 
 /// How often a folder may change while it is read, before processes that save must wait.
@@ -29,18 +29,51 @@ const MANIFEST_BYTES_MAX: u64 = 1 << 30;
 pub(super) struct ReadManifest {
     pub(super) manifest: Manifest,
     pub(super) hash: u64,
+    /// Where its files are that are not under their usual names yet.
+    pub(super) home: PathBuf,
     bytes: Vec<u8>,
+}
+
+/// The bytes of a list, and where they were found.
+#[derive(Debug)]
+struct ListBytes {
+    path: PathBuf,
+    /// Where files are that are not under their usual names yet.
+    home: PathBuf,
+    bytes: Vec<u8>,
+}
+
+impl ListBytes {
+    /// The list of a folder; `None` if it has none.
+    fn read(dir: &Path) -> Result<Option<Self>> {
+        let list = list_of(dir);
+        let older = list.join(OLDER_MANIFEST);
+        // A save may turn the folder of an earlier version into a file while this process looks.
+        let places = [(&list, saving_of(dir)), (&older, list.clone()), (&list, saving_of(dir))];
+        for (path, home) in places {
+            match read_small(path) {
+                Ok(bytes) => return Ok(Some(Self { path: path.clone(), home, bytes })),
+                Err(error) if is_absent(&error) => {}
+                Err(source) => return Err(Error::ReadFile { path: path.clone(), source }),
+            }
+        }
+        Ok(None)
+    }
+
+    /// What the list says. In the folder of an earlier version it is plain text.
+    fn text(&self) -> &[u8] {
+        // What is no list is refused with the line that is none.
+        list_file::text_of(&self.bytes).unwrap_or(&self.bytes)
+    }
 }
 
 /// The manifest of a folder; `None` if it has none.
 pub(super) fn read_manifest(dir: &Path) -> Result<Option<ReadManifest>> {
-    let path = private_of(dir).join(MANIFEST);
-    let bytes = match read_small(&path) {
-        Err(error) if is_absent(&error) => return Ok(None),
-        bytes => bytes.map_err(|source| Error::ReadFile { path: path.clone(), source })?,
-    };
-    match Manifest::from_bytes(&bytes) {
-        Ok((manifest, hash)) => Ok(Some(ReadManifest { manifest, hash, bytes })),
+    let Some(found) = ListBytes::read(dir)? else { return Ok(None) };
+    let read = Manifest::from_bytes(found.text());
+    let ListBytes { path, home, bytes } = found;
+    match read {
+        Ok((manifest, hash)) => Ok(Some(ReadManifest { manifest, hash, home, bytes })),
         Err(Flaw::Version(found)) => Err(Error::ManifestVersion { path, found, known: VERSION }),
         Err(Flaw::Line(line, problem)) => Err(Error::BadManifest { path, line, problem }),
         Err(Flaw::Hash { expected, found }) => Err(Error::ManifestHash { path, expected, found }),
@@ -55,7 +88,8 @@ fn read_small(path: &Path) -> io::Result<Vec<u8>> {
 
 /// Whether there is no such file, for whatever reason.
 fn is_absent(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+    use io::ErrorKind::{IsADirectory, NotADirectory, NotFound};
+    matches!(error.kind(), NotFound | NotADirectory | IsADirectory)
 }
 
 /// A folder with files, as one save left it. Files that we saved are compared with their checksums.
@@ -116,7 +150,7 @@ impl Folder {
                 return result.map_err(|error| offered(error, &folder));
             }
         }
-        let _shared = lock::shared(&private_of(dir))?;
+        let _shared = lock::shared(&saving_of(dir))?;
         let folder = Self::open(dir)?;
         read(&folder).map_err(|error| offered(error, &folder))
     }
@@ -169,7 +203,7 @@ impl Folder {
         }
         let saved = self.saved(name).cloned();
         let opened = match (&saved, &self.manifest) {
-            (Some(_), Some(read)) => match open(&committed(&self.dir, read.hash).join(name)) {
+            (Some(_), Some(read)) => match open(&committed(&read.home, read.hash).join(name)) {
                 Err(error) if is_absent(&error) => open(&path),
                 opened => opened,
             },
@@ -203,8 +237,8 @@ impl Folder {
 
     /// Whether another save was committed since the folder was opened.
     fn has_changed(&self) -> bool {
-        let now = read_small(&private_of(&self.dir).join(MANIFEST)).ok();
-        now.as_deref() != self.manifest.as_ref().map(|read| &read.bytes[..])
+        let now = ListBytes::read(&self.dir).ok().flatten();
+        now.as_ref().map(|now| &now.bytes) != self.manifest.as_ref().map(|read| &read.bytes)
     }
 }
 
@@ -368,8 +402,10 @@ fn whole_beside(folder: &Folder) -> Option<PathBuf> {
             continue;
         };
         if other.manifest.is_some() && names(&other) == wanted {
-            let list = private_of(&entry.path()).join(MANIFEST);
-            let written = fs::metadata(list).and_then(|list| list.modified()).ok();
+            let list = list_of(&entry.path());
+            let older = list.join(OLDER_MANIFEST);
+            let written = fs::metadata(older).or_else(|_| fs::metadata(list));
+            let written = written.and_then(|list| list.modified()).ok();
             beside.push((written, entry.path(), other));
         }
     }

@@ -44,10 +44,10 @@ pub struct Stage {
 
 impl Stage {
     /// A path for a new stage. No other has it, not even on another disk.
-    pub(super) fn new_path(private: &Path) -> PathBuf {
+    pub(super) fn new_path(saving: &Path) -> PathBuf {
         // Only names of files that are gone when the save is done depend on it.
         let id = RandomState::new().build_hasher().finish();
-        private.join(format!("{PREFIX}{id:016x}"))
+        saving.join(format!("{PREFIX}{id:016x}"))
     }
 
     /// The stage at a path, which is made if it is not there; it belongs to this process as long as the
@@ -146,8 +146,8 @@ impl Stage {
 }
 
 /// Removes stages of processes that are gone. The caller holds the lock.
-pub(super) fn clean(private: &Path) {
-    let Ok(entries) = fs::read_dir(private) else { return };
+pub(super) fn clean(saving: &Path) {
+    let Ok(entries) = fs::read_dir(saving) else { return };
     for entry in entries.flatten() {
         let is_stage = entry.file_name().to_string_lossy().starts_with(PREFIX);
         if is_stage && is_left(&entry.path()) {

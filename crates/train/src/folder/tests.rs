@@ -47,7 +47,7 @@ fn visible(dir: &Path) -> Files {
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).unwrap() {
             let path = entry.unwrap().path();
-            if path.ends_with(PRIVATE) {
+            if path.file_name().is_some_and(|name| name.to_str().unwrap().starts_with(PRIVATE)) {
                 continue;
             }
             match path.is_dir() {
@@ -62,12 +62,33 @@ fn visible(dir: &Path) -> Files {
     found
 }
 
+/// What is ours: after a save, one file.
 fn private_names(dir: &Path) -> Vec<String> {
-    let entries = fs::read_dir(dir.join(PRIVATE)).unwrap();
-    let mut names: Vec<String> =
-        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap());
+    let names = entries.map(|entry| {
+        let (name, is_dir) = (entry.file_name(), entry.file_type().unwrap().is_dir());
+        format!("{}{}", name.to_str().unwrap(), if is_dir { "/" } else { "" })
+    });
+    let mut names: Vec<String> = names.filter(|name| name.starts_with(PRIVATE)).collect();
     names.sort();
     names
+}
+
+/// Turns a folder into one of the earlier form: with a private folder instead of a file. `n_waiting` files
+/// are not under their usual names yet.
+fn make_older(dir: &Path, n_waiting: usize) {
+    let read = read::read_manifest(dir).unwrap().unwrap();
+    fs::remove_file(dir.join(PRIVATE)).unwrap();
+    fs::create_dir(dir.join(PRIVATE)).unwrap();
+    fs::write(dir.join(PRIVATE).join("lock"), "").unwrap();
+    let (text, hash) = read.manifest.to_text();
+    fs::write(dir.join(PRIVATE).join(OLDER_MANIFEST), text).unwrap();
+    for file in read.manifest.files().take(n_waiting) {
+        let waiting = dir.join(PRIVATE).join(format!("commit-{hash:016x}/files")).join(&file.name);
+        fs::create_dir_all(waiting.parent().unwrap()).unwrap();
+        fs::rename(dir.join(&file.name), &waiting).unwrap();
+        fs::write(dir.join(&file.name), "of the save before").unwrap();
+    }
 }
 
 fn copy(from: &Path, to: &Path) {
@@ -89,7 +110,7 @@ fn what_is_saved_is_there_under_its_name() {
     save(dir.path(), &saved).unwrap();
     assert_eq!(load(dir.path()).unwrap(), saved);
     assert_eq!(visible(dir.path()), saved);
-    assert_eq!(private_names(dir.path()), ["lock", "manifest"]);
+    assert_eq!(private_names(dir.path()), [PRIVATE]);
     let folder = Folder::open(dir.path()).unwrap();
     assert_eq!(folder.manifest().unwrap().newest(), Some(&About::new("variables")));
 }
@@ -114,7 +135,7 @@ fn the_same_save_gives_the_same_bytes() {
     let text = dirs.map(|dir| {
         save(dir.path(), &files(&[("a", "1"), ("b", "2")])).unwrap();
         save(dir.path(), &files(&[("a", "3")])).unwrap();
-        fs::read(dir.path().join(PRIVATE).join(MANIFEST)).unwrap()
+        fs::read(dir.path().join(PRIVATE)).unwrap()
     });
     assert_eq!(text[0], text[1]);
 }
@@ -130,20 +151,24 @@ fn a_manifest_survives_and_every_flipped_bit_of_it_is_found() {
     file.finish().unwrap();
     let about = About { step: Some(7), mode: "sync".to_string(), n_servers: 2, ..About::new("m") };
     transaction.commit(about.clone()).unwrap();
-    let path = dir.path().join(PRIVATE).join(MANIFEST);
+    let path = dir.path().join(PRIVATE);
     let folder = Folder::open(dir.path()).unwrap();
     let saved = folder.saved("two words\n").unwrap();
     assert_eq!((saved.vars.len(), saved.vars[0].dims.clone()), (2, vec![2, -1]));
     assert_eq!(folder.manifest().unwrap().parts("x y").len(), 1);
     assert_eq!(folder.manifest().unwrap().newest(), Some(&about));
     let bytes = fs::read(&path).unwrap();
+    let is_refused = |bytes: &[u8]| {
+        fs::write(&path, bytes).unwrap();
+        Folder::open(dir.path()).is_err()
+    };
     for at in 0..bytes.len() * 8 {
         let mut damaged = bytes.clone();
         damaged[at / 8] ^= 1 << (at % 8);
-        assert!(Manifest::from_bytes(&damaged).is_err(), "bit {at}");
+        assert!(is_refused(&damaged), "bit {at}");
     }
     for n in 0..bytes.len() {
-        assert!(Manifest::from_bytes(&bytes[..n]).is_err(), "{n} bytes");
+        assert!(is_refused(&bytes[..n]), "{n} bytes");
     }
     // A damaged list keeps nobody from saving again.
     fs::write(&path, &bytes[..20]).unwrap();
@@ -156,7 +181,7 @@ fn a_manifest_survives_and_every_flipped_bit_of_it_is_found() {
 fn a_newer_format_is_refused_and_left_alone() {
     let dir = tempdir().unwrap();
     save(dir.path(), &files(&[("a", "1")])).unwrap();
-    let path = dir.path().join(PRIVATE).join(MANIFEST);
+    let path = dir.path().join(PRIVATE);
     fs::write(&path, "paddlewheel folder 2\n\u{1}whatever").unwrap();
     let read = Folder::open(dir.path()).unwrap_err();
     assert!(matches!(read, Error::ManifestVersion { found: 2, known: 1, .. }), "{read}");
@@ -200,7 +225,7 @@ fn folders_without_a_list_and_files_that_are_on_none_are_read_as_they_are() {
     save(dir.path(), &files(&[("b", "1")])).unwrap();
     assert_eq!(read("a").unwrap(), b"fluid");
     assert!(matches!(read("c"), Err(Error::ReadFile { .. })));
-    for name in ["../a", "/etc/passwd", "", ".paddlewheel/manifest"] {
+    for name in ["../a", "/etc/passwd", "", ".paddlewheel", ".paddlewheel.saving/lock"] {
         assert!(matches!(read(name), Err(Error::UnsafeName { .. })), "{name}");
         let transaction = Transaction::begin(dir.path()).unwrap();
         assert!(matches!(transaction.create(name), Err(Error::UnsafeName { .. })), "{name}");
@@ -215,13 +240,13 @@ fn a_save_that_is_given_up_leaves_nothing() {
     transaction.write("a", b"2").unwrap();
     drop(transaction);
     assert_eq!(visible(dir.path()), files(&[("a", "1")]));
-    assert_eq!(private_names(dir.path()), ["lock", "manifest"]);
+    assert_eq!(private_names(dir.path()), [PRIVATE]);
     // A folder in the place of a file is found before the commit.
     fs::create_dir(dir.path().join("taken")).unwrap();
     let error = save(dir.path(), &files(&[("a", "2"), ("taken", "2")])).unwrap_err();
     assert!(matches!(error, Error::WriteFile { .. }), "{error}");
     assert_eq!(load(dir.path()).unwrap(), files(&[("a", "1")]));
-    assert_eq!(private_names(dir.path()), ["lock", "manifest"]);
+    assert_eq!(private_names(dir.path()), [PRIVATE]);
 }
 
 #[test]
@@ -232,7 +257,7 @@ fn in_a_folder_of_everybody_each_user_has_a_list() {
     save(dir.path(), &files(&[("a", "1")])).unwrap();
     assert_eq!(load(dir.path()).unwrap(), files(&[("a", "1")]));
     let user = fs::metadata(dir.path()).unwrap().uid();
-    assert!(dir.path().join(format!("{PRIVATE}-{user}")).join(MANIFEST).exists());
+    assert!(dir.path().join(format!("{PRIVATE}-{user}")).is_file());
     assert!(!dir.path().join(PRIVATE).exists());
 }
 
@@ -300,13 +325,13 @@ fn other_processes_add_files() {
     transaction.commit(About::new("variables")).unwrap();
     part.commit(About::new("variables")).unwrap();
     assert_eq!(load(dir.path()).unwrap(), files(&[("a", "1"), ("t/emb_0", "")]));
-    assert_eq!(private_names(dir.path()), ["lock", "manifest"]);
+    assert_eq!(private_names(dir.path()), [PRIVATE]);
 }
 
 #[test]
 fn other_processes_commit_on_disks_of_their_own() {
     let dir = tempdir().unwrap();
-    let stage = dir.path().join(PRIVATE).join("stage-7");
+    let stage = dir.path().join(SAVING).join("stage-7");
     let parts = [0, 1].map(|n| {
         let part = StagePart::begin(&stage).unwrap();
         part.add(&format!("emb{n}"), |stage| stage.create(&format!("t/emb_{n}"))?.finish())
@@ -321,7 +346,7 @@ fn other_processes_commit_on_disks_of_their_own() {
     let part = StagePart::begin(&stage).unwrap();
     part.add("emb0", |stage| stage.create("t/emb_0")?.finish()).unwrap();
     part.give_up();
-    assert_eq!(private_names(dir.path()), ["lock", "manifest"]);
+    assert_eq!(private_names(dir.path()), [PRIVATE]);
     let part = StagePart::begin(&stage).unwrap();
     part.add("emb9", |stage| stage.create("t/emb_9")?.finish()).unwrap();
     fs::remove_dir_all(&stage).unwrap();
@@ -329,7 +354,7 @@ fn other_processes_commit_on_disks_of_their_own() {
     assert!(matches!(error, Error::NotSaved { .. }), "{error}");
     drop(StagePart::begin(&stage).unwrap());
     save(dir.path(), &files(&[("a", "1")])).unwrap();
-    assert_eq!(private_names(dir.path()), ["lock", "manifest"]);
+    assert_eq!(private_names(dir.path()), [PRIVATE]);
     let error = StagePart::begin(dir.path()).unwrap_err();
     assert!(matches!(error, Error::NoStage { .. }), "{error}");
 }
@@ -400,12 +425,62 @@ fn a_crash_at_any_change_leaves_the_old_save_or_the_new_one() {
             after.extend(again.clone());
             assert!(is_found || seen == after, "crash {at}, then {second}: {seen:?}");
         }
-        assert_eq!(private_names(state.path()), ["lock", "manifest"], "crash {at}");
+        assert_eq!(private_names(state.path()), [PRIVATE], "crash {at}");
         let mut expected = found.clone();
         expected.extend(files(&[("a", "again"), ("other", "mine")]));
         assert_eq!(visible(state.path()), expected, "crash {at}");
     }
     assert!((4..states.len() - 10).contains(&n_new), "{n_new} of {}", states.len());
+}
+
+#[test]
+fn folders_of_the_earlier_form_are_read_and_a_crash_while_one_is_replaced_mixes_nothing() {
+    let old = files(&[("a", "old"), ("b/c", "old"), ("keep", "old")]);
+    for n_waiting in [0, 2] {
+        let dir = fast_dir();
+        save(dir.path(), &old).unwrap();
+        make_older(dir.path(), n_waiting);
+        assert_eq!(load(dir.path()).unwrap(), old);
+        let new = files(&[("a", "new one")]);
+        let states = crashes(dir.path(), || save(dir.path(), &new).unwrap());
+        let mut both = old.clone();
+        both.extend(new.clone());
+        for (at, state) in states.iter().enumerate() {
+            let found = load(state.path()).unwrap();
+            assert!(found == old || found == both, "crash {at}: {found:?}");
+            save(state.path(), &new).unwrap();
+            assert_eq!(load(state.path()).unwrap(), both, "crash {at}");
+            assert_eq!(private_names(state.path()), [PRIVATE], "crash {at}");
+        }
+        assert_eq!(visible(dir.path()), both);
+        assert!(dir.path().join(PRIVATE).is_file());
+    }
+    // A damaged list of the earlier form keeps nobody from saving again.
+    let dir = fast_dir();
+    save(dir.path(), &old).unwrap();
+    make_older(dir.path(), 0);
+    fs::write(dir.path().join(PRIVATE).join(OLDER_MANIFEST), "paddlewheel folder 1\n").unwrap();
+    assert!(matches!(Folder::open(dir.path()), Err(Error::BadManifest { .. })));
+    save(dir.path(), &files(&[("a", "1")])).unwrap();
+    assert_eq!(load(dir.path()).unwrap(), files(&[("a", "1")]));
+    assert_eq!(private_names(dir.path()), [PRIVATE]);
+}
+
+/// What programs do that know nothing of us.
+#[test]
+fn other_programs_find_no_folder_and_can_load_every_file() {
+    let dir = tempdir().unwrap();
+    let tensor = tensor::Tensor::full([2, 3], 1.0f32);
+    let bytes = program::stream::to_bytes(&tensor.into()).unwrap();
+    for _ in 0..2 {
+        save(dir.path(), &Files::from([("w".to_string(), bytes.clone())])).unwrap();
+        for entry in fs::read_dir(dir.path()).unwrap() {
+            let path = entry.unwrap().path();
+            assert!(path.is_file(), "{}", path.display());
+            let bytes = fs::read(&path).unwrap();
+            assert!(program::stream::tensor_from_bytes(&bytes).is_ok(), "{}", path.display());
+        }
+    }
 }
 
 #[test]
@@ -438,7 +513,7 @@ fn an_error_of_the_disk_at_any_change_leaves_the_old_save_or_the_new_one() {
         save(dir.path(), &new).unwrap();
         expected.extend(new.clone());
         assert_eq!(visible(dir.path()), expected, "error {at}");
-        assert_eq!(private_names(dir.path()), ["lock", "manifest"], "error {at}");
+        assert_eq!(private_names(dir.path()), [PRIVATE], "error {at}");
         if is_new && at > 30 {
             break;
         }

@@ -12,7 +12,7 @@ use super::place::{commit, finish};
 use super::read::Folder;
 use super::stage::{FileWriter, LISTS, Stage, clean};
 use super::text::word;
-use super::{PRIVATE, lock, private_of};
+use super::{SAVING, lock, saving_of};
 use crate::error::{Error, Result};
 
 /// A save into a folder. Without [`Transaction::commit`], the folder stays as it was.
@@ -29,12 +29,11 @@ pub struct Transaction {
 impl Transaction {
     /// Begins a save, and removes what dead processes left behind. Creates the folder.
     pub fn begin(dir: &Path) -> Result<Self> {
-        let private = private_of(dir);
-        create_dir_all(&private).map_err(write_failed(dir))?;
-        let _lock = lock::exclusive(&private)?;
+        let saving = saving_of(dir);
+        let _lock = lock::exclusive(&saving)?;
         finish(dir)?;
-        clean(&private);
-        let (stage, owner) = Stage::own(&Stage::new_path(&private))?;
+        clean(&saving);
+        let (stage, owner) = Stage::own(&Stage::new_path(&saving))?;
         Ok(Self { dir: dir.to_path_buf(), stage, others: Vec::new(), _owner: owner })
     }
 
@@ -70,7 +69,7 @@ impl Transaction {
     pub fn commit(self, about: About) -> Result<()> {
         let mut files = self.stage.synced()?;
         files.extend(self.others.iter().cloned());
-        let _lock = lock::exclusive(&private_of(&self.dir))?;
+        let _lock = lock::exclusive(&saving_of(&self.dir))?;
         commit_files(&self.dir, &self.stage.path, files, about)
     }
 }
@@ -79,6 +78,7 @@ impl Drop for Transaction {
     fn drop(&mut self) {
         // After a commit it has another name.
         self.stage.remove();
+        remove_if_empty(&saving_of(&self.dir));
     }
 }
 
@@ -113,12 +113,11 @@ impl StagePart {
     /// Joins the save with this stage. Creates the stage if it is not there.
     pub fn begin(stage: &Path) -> Result<Self> {
         let no_stage = || Error::NoStage { path: stage.to_path_buf() };
-        let private = stage.parent().filter(|path| is_private(path)).ok_or_else(no_stage)?;
-        let dir = private.parent().ok_or_else(no_stage)?;
-        create_dir_all(private).map_err(write_failed(dir))?;
-        let _lock = lock::exclusive(private)?;
+        let saving = stage.parent().filter(|path| is_saving(path)).ok_or_else(no_stage)?;
+        let dir = saving.parent().ok_or_else(no_stage)?;
+        let _lock = lock::exclusive(saving)?;
         if !stage.exists() {
-            clean(private);
+            clean(saving);
         }
         let (_, owner) = Stage::own(stage)?;
         let (dir, path) = (dir.to_path_buf(), stage.to_path_buf());
@@ -146,7 +145,7 @@ impl StagePart {
     /// Commits what is on a disk of its own. If the transaction's process has committed, it makes
     /// sure that everything is in the folder.
     pub fn commit(&self, about: About) -> Result<()> {
-        let _lock = lock::exclusive(&private_of(&self.dir))?;
+        let _lock = lock::exclusive(&saving_of(&self.dir))?;
         if self.path.exists() {
             let files = listed(&self.path)?;
             return commit_files(&self.dir, &self.path, files, about);
@@ -162,11 +161,18 @@ impl StagePart {
     /// The save was given up.
     pub fn give_up(&self) {
         Stage::at(&self.path).remove();
+        remove_if_empty(&saving_of(&self.dir));
     }
 }
 
-fn is_private(path: &Path) -> bool {
-    path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PRIVATE))
+/// Removes the folder of saves if nobody saves any more.
+fn remove_if_empty(saving: &Path) {
+    // It is not empty as long as somebody has the lock or a stage.
+    let _ = fs::remove_dir(saving);
+}
+
+fn is_saving(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(SAVING))
 }
 
 /// All files on the lists of a stage.

@@ -442,7 +442,7 @@ mod tests {
 
     /// As a version left it that knew no list.
     fn forget_list(dir: &Path) {
-        fs::remove_dir_all(dir.join(".paddlewheel")).unwrap();
+        fs::remove_file(dir.join(".paddlewheel")).unwrap();
     }
 
     fn pieces(dir: &Path, own: PieceFile<'_>, form: Form, share: &Share) -> Result<Option<Rows>> {

@@ -15,7 +15,7 @@ use super::vars::{
     wrong_kind,
 };
 use crate::error::{Error, Result};
-use crate::folder::{About, Folder, Manifest, SavedVar, Transaction};
+use crate::folder::{About, Folder, Manifest, SavedVar, Transaction, is_safe};
 use crate::scope::Scope;
 
 const PARAMS: &str = ".pdparams";
@@ -158,7 +158,7 @@ fn files_in(folder: &Folder) -> Result<Vec<String>> {
     for entry in std::fs::read_dir(folder.dir()).map_err(failed)? {
         let entry = entry.map_err(failed)?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        if entry.path().is_file() && folder.has(&name) {
+        if entry.path().is_file() && is_safe(&name) && folder.has(&name) {
             names.insert(name);
         }
     }

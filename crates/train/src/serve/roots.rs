@@ -66,8 +66,9 @@ mod tests {
         symlink(root.join("inner"), root.join("stays")).unwrap();
         symlink(outside.join("nothing"), root.join("dangles")).unwrap();
         let roots = SaveRoots::new(std::slice::from_ref(&root));
-        let check =
-            |path: PathBuf| roots.check(&path.join(".paddlewheel/stage-1").to_string_lossy());
+        let check = |path: PathBuf| {
+            roots.check(&path.join(".paddlewheel.saving/stage-1").to_string_lossy())
+        };
         for good in ["", "inner", "new/folder", "stays/new"] {
             assert_eq!(check(root.join(good)), Ok(()), "{good}");
         }
