@@ -4,9 +4,11 @@
 //! them a second time. A file is written beside its place, made durable and put there by a rename.
 //! [docs/formats.md](../../../docs/formats.md) describes the bytes.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use durable::Access;
 
 use crate::checksum::crc32;
 use crate::error::{Error, Result};
@@ -46,30 +48,14 @@ impl Head {
 /// Writes a file.
 pub(crate) fn write(path: &Path, head: Head, memory: &SampleMemory) -> Result<()> {
     let failed = |source| Error::WriteFile { file: path.display().to_string(), source };
-    let beside = beside(path);
-    let written = write_to(&beside, head, memory).and_then(|()| put(&beside, path));
+    let folder = path.parent().map_or(Ok(()), |path| durable::create_folder(path, Access::Owner));
+    let written = folder
+        .and_then(|()| durable::replace(path, Access::Owner, |file| write_to(file, head, memory)));
     written.map_err(failed)
 }
 
-fn beside(path: &Path) -> PathBuf {
-    let mut name = path.file_name().unwrap_or_default().to_os_string();
-    name.push(".new");
-    path.with_file_name(name)
-}
-
-fn put(beside: &Path, path: &Path) -> io::Result<()> {
-    fs::rename(beside, path)?;
-    match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => File::open(folder)?.sync_all(),
-        _ => Ok(()),
-    }
-}
-
-fn write_to(path: &Path, head: Head, memory: &SampleMemory) -> io::Result<()> {
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder)?;
-    }
-    let mut file = BufWriter::new(File::create(path)?);
+fn write_to(file: &mut File, head: Head, memory: &SampleMemory) -> io::Result<()> {
+    let mut file = BufWriter::new(file);
     file.write_all(&head.to_bytes())?;
     let (mut block, mut sum) = (Vec::new(), 0);
     for at in 0..memory.len() {
@@ -83,7 +69,7 @@ fn write_to(path: &Path, head: Head, memory: &SampleMemory) -> io::Result<()> {
             block.clear();
         }
     }
-    file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
+    file.flush()
 }
 
 /// Reads a file; `None` if there is none. One of other data or of another shuffle is refused.

@@ -1,8 +1,10 @@
 //! Files that are there whole or not at all, and replace others only if that is wanted.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
+
+use durable::Access;
 
 use crate::error::{Error, Result};
 
@@ -10,7 +12,6 @@ use crate::error::{Error, Result};
 #[derive(Debug)]
 pub(crate) struct NewOutput {
     path: PathBuf,
-    new: PathBuf,
 }
 
 impl NewOutput {
@@ -19,34 +20,26 @@ impl NewOutput {
         if !force && fs::symlink_metadata(path).is_ok() {
             return Err(Error::Exists { path: path.to_path_buf() });
         }
-        let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
-        let name = name.ok_or_else(|| {
-            failed(path, io::Error::new(io::ErrorKind::InvalidInput, "this is no name of a file"))
-        })?;
-        let new = path.with_file_name(format!(".{name}.{}.new", std::process::id()));
-        Ok(Self { path: path.to_path_buf(), new })
+        Ok(Self { path: path.to_path_buf() })
     }
 
     /// Writes the file.
     pub(crate) fn file(
         self,
-        write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+        write: impl FnOnce(&mut BufWriter<&mut File>) -> io::Result<()>,
     ) -> Result<()> {
-        let made = || {
-            let file = OpenOptions::new().write(true).create_new(true).open(&self.new)?;
+        let placed = durable::replace(&self.path, Access::Umask, |file| {
             let mut file = BufWriter::new(file);
             write(&mut file)?;
-            file.flush()?;
-            file.get_ref().sync_all()
-        };
-        let placed = made().and_then(|()| fs::rename(&self.new, &self.path));
+            file.flush()
+        });
         placed.map_err(|source| failed(&self.path, source))
     }
 
     /// Writes the file. What is wrong with its contents is another error than what is wrong with the disk.
     pub(crate) fn file_of(
         self,
-        write: impl FnOnce(&mut BufWriter<File>) -> Result<()>,
+        write: impl FnOnce(&mut BufWriter<&mut File>) -> Result<()>,
     ) -> Result<()> {
         let mut wrong = None;
         let written = self.file(|file| {
@@ -60,30 +53,16 @@ impl NewOutput {
 
     /// Makes the folder; `fill` writes into it.
     pub(crate) fn folder(self, fill: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
-        fs::create_dir(&self.new).map_err(|source| failed(&self.path, source))?;
-        fill(&self.new)?;
-        let place = || {
-            // A folder is not renamed over another. The old one is only gone when the new one is whole.
-            let old = self.new.with_extension("old");
-            match fs::rename(&self.path, &old) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => fs::rename(&self.new, &self.path)?,
-            }
-            match fs::symlink_metadata(&old) {
-                Ok(kind) if kind.is_dir() => fs::remove_dir_all(&old),
-                Ok(_) => fs::remove_file(&old),
-                Err(_) => Ok(()),
-            }
-        };
-        place().map_err(|source| failed(&self.path, source))
-    }
-}
-
-impl Drop for NewOutput {
-    fn drop(&mut self) {
-        // What was placed has another name.
-        let _ = fs::remove_file(&self.new);
-        let _ = fs::remove_dir_all(&self.new);
+        let failed = |source| failed(&self.path, source);
+        let new = durable::beside(&self.path).map_err(failed)?;
+        fs::create_dir(&new).map_err(failed)?;
+        let filled = fill(&new);
+        let placed =
+            filled.and_then(|()| durable::replace_folder(&new, &self.path).map_err(failed));
+        placed.inspect_err(|_| {
+            // Best effort: the error that matters is the first one.
+            let _ = fs::remove_dir_all(&new);
+        })
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use std::time::Instant;
 
 use count::NumberSource;
+use durable::Access;
 use ps::counters::PsSource;
 use ps::lines::Line;
 use train::counters::TrainSource;
@@ -68,9 +69,7 @@ pub fn end() {
 
 /// All or nothing: who reads it may read at any time.
 fn write(path: &Path, text: &str) -> std::io::Result<()> {
-    let part = path.with_extension("part");
-    std::fs::write(&part, text)?;
-    std::fs::rename(&part, path)
+    durable::replace_with(path, Access::Umask, text.as_bytes())
 }
 
 /// Where HTTP is answered; none if nobody asks for it.

@@ -270,7 +270,7 @@ fn what_a_crash_left_over_is_removed() {
     pair.store().roll_back(1, 2).unwrap();
     // As if the machine had stopped before it was removed, and in the middle of a write.
     fs::write(pair.path("cut.2"), late).unwrap();
-    fs::write(pair.path("cut.3.new"), b"PWSNAP").unwrap();
+    fs::write(pair.path(".cut.3.12-0-0123456789abcdef.new"), b"PWSNAP").unwrap();
     fs::write(pair.path("base.3.new"), b"").unwrap();
     let pair = pair.reopen().unwrap();
     assert_eq!(pair.cuts(), [0, 1]);
@@ -279,21 +279,23 @@ fn what_a_crash_left_over_is_removed() {
     assert_eq!(pair.names(), BTreeSet::from(names));
 }
 
-/// A disk that is full, then is not.
+/// A folder that is away, a file that cannot be placed, and then neither. Full disks: `test_bad_snapshots.py`.
 #[test]
 fn a_cut_that_failed_is_made_up_for_by_the_next() {
     let mut pair = Pair::new();
     pair.cut(0, 0).unwrap();
     pair.step();
-    std::os::unix::fs::symlink("/dev/full", pair.path("cut.1.new")).unwrap();
+    let away = pair.folder.path().join("away");
+    fs::rename(pair.path(""), &away).unwrap();
     let refused = pair.cut(1, 0).unwrap_err().to_string();
-    assert!(refused.contains("no space"), "{refused}");
+    assert!(refused.contains("cannot be written"), "{refused}");
+    fs::rename(&away, pair.path("")).unwrap();
     assert_eq!(pair.cuts(), [0]);
     pair.step();
-    fs::create_dir(pair.path("cut.2.new")).unwrap();
+    fs::create_dir(pair.path("cut.2")).unwrap();
     let refused = pair.cut(2, 0).unwrap_err().to_string();
     assert!(refused.contains("cannot be written"), "{refused}");
-    fs::remove_dir(pair.path("cut.2.new")).unwrap();
+    fs::remove_dir(pair.path("cut.2")).unwrap();
     pair.step();
     // Marked, and never written.
     pair.store().mark(3).unwrap();
@@ -312,16 +314,16 @@ fn no_first_cut_is_an_error_at_the_start() {
     let folder = tempfile::tempdir().unwrap();
     let own = folder.path().join("server.0");
     fs::create_dir(&own).unwrap();
-    std::os::unix::fs::symlink("/dev/full", own.join("base.0.new")).unwrap();
+    std::os::unix::fs::symlink("/dev/full", own.join(".base.0.1-0-0.new")).unwrap();
     let servers = open(folder.path(), &Arc::default()).unwrap();
     // It was left over from a crash, as far as anybody knows.
-    assert!(!own.join("base.0.new").exists());
-    std::os::unix::fs::symlink("/dev/full", own.join("base.0.new")).unwrap();
+    assert!(fs::symlink_metadata(own.join(".base.0.1-0-0.new")).is_err());
+    fs::create_dir(own.join("base.0")).unwrap();
     let store = &servers.all[0].store;
     store.mark(0).unwrap();
     let refused =
         store.write_cut(&CutRecord { term: 1, ..CutRecord::default() }).unwrap_err().to_string();
-    assert!(refused.contains("no space"), "{refused}");
+    assert!(refused.contains("cannot be written"), "{refused}");
 }
 
 /// Threads train while cuts are written.

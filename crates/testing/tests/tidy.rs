@@ -14,16 +14,17 @@ const LINES_MAX: usize = 600;
 /// Each crate and the crates of this workspace it may use. A new edge is a decision: it needs a
 /// reason in ARCHITECTURE.md.
 const EDGES: &[(&str, &[&str])] = &[
+    ("durable", &[]),
     ("tensor", &[]),
     ("program", &["tensor"]),
-    ("data", &["tensor", "count"]),
+    ("data", &["tensor", "count", "durable"]),
     ("count", &["tensor"]),
     ("tell", &["tensor", "count"]),
     ("watch", &["tensor", "count"]),
     ("ps", &["tensor", "count"]),
-    ("train", &["tensor", "program", "data", "ps", "count"]),
-    ("fleet", &["tensor", "program", "data", "ps", "train", "count", "watch", "tell"]),
-    ("export", &["tensor", "program", "train", "count"]),
+    ("train", &["tensor", "program", "data", "ps", "count", "durable"]),
+    ("fleet", &["tensor", "program", "data", "ps", "train", "count", "watch", "tell", "durable"]),
+    ("export", &["tensor", "program", "train", "count", "durable"]),
     ("ctr", &["tensor", "program", "data", "train", "fleet", "count"]),
     ("predict", &["tensor", "program", "data", "train", "count", "watch", "ctr"]),
     ("cli", &["program", "data", "ps", "fleet", "predict", "ctr", "export"]),
@@ -35,7 +36,7 @@ const EDGES: &[(&str, &[&str])] = &[
         "testing",
         &[
             "tensor", "program", "data", "ps", "train", "fleet", "predict", "ctr", "count",
-            "watch", "cli",
+            "watch", "cli", "durable",
         ],
     ),
 ];
@@ -161,6 +162,14 @@ fn only_fleet_reads_the_environment() {
         !build_time && !exempt.iter().any(|folder| name.starts_with(folder))
     };
     none("`std::env` belongs to `fleet`", uses(&["std::env", "env::var"], bound));
+}
+
+#[test]
+fn files_are_replaced_in_one_way() {
+    let free =
+        ["crates/durable/", "crates/train/src/folder/disk.rs", "crates/testing/", "examples/"];
+    let bound = |name: &str| !free.iter().any(|place| name.starts_with(place));
+    none("files are replaced by `durable::replace`", uses(&["fs::rename("], bound));
 }
 
 #[test]

@@ -4,9 +4,11 @@
 //! by until the list names them. It is written when the old ones have ended: from then on nobody writes
 //! to their folders, and trainers that look for servers find the new ones.
 
-use std::fs::{self, File};
-use std::io::{self, ErrorKind, Write};
+use std::fs;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
+
+use durable::Access;
 
 /// The list.
 const LIST: &str = "servers";
@@ -15,10 +17,8 @@ const STANDBY: &str = "standby.";
 
 /// Names the servers of a job.
 pub fn write(folder: &Path, endpoints: &[String]) -> io::Result<()> {
-    let (fresh, path) = (folder.join(format!("{LIST}.new")), folder.join(LIST));
-    let mut file = File::create(&fresh)?;
-    file.write_all((endpoints.join(",") + "\n").as_bytes())?;
-    fs::rename(&fresh, &path)
+    let text = endpoints.join(",") + "\n";
+    durable::replace_with(&folder.join(LIST), Access::Owner, text.as_bytes())
 }
 
 /// The servers of a job, if they are others than at its start.

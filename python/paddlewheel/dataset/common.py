@@ -6,6 +6,7 @@ import os
 import pickle
 import sys
 import urllib.request
+import uuid
 import warnings
 
 from . import synthetic
@@ -89,7 +90,7 @@ def fetch(url, path, md5sum):
     """Fetches a file; it appears under its name only when it is complete and right."""
     must_mkdirs(os.path.dirname(path))
     print("paddlewheel: fetching {}".format(url), file=sys.stderr)
-    part = path + ".part"
+    part = "{}.{}.{}.part".format(path, os.getpid(), uuid.uuid4().hex)
     with urllib.request.urlopen(url, timeout=TIMEOUT_S) as source, open(part, "wb") as target:
         for piece in iter(lambda: source.read(1 << 20), b""):
             target.write(piece)

@@ -11,6 +11,7 @@ import os
 import pickle
 import sys
 import tarfile
+import uuid
 import zipfile
 
 import numpy
@@ -153,7 +154,7 @@ def make(path, folder):
     made = os.path.join(folder, name)
     if not os.path.exists(made):
         os.makedirs(folder, exist_ok=True)
-        part = "{}.{}".format(made, os.getpid())
+        part = "{}.{}.{}".format(made, os.getpid(), uuid.uuid4().hex)
         with open(part, "wb") as file:
             file.write(MAKERS[name]())
         os.replace(part, made)

@@ -6,10 +6,10 @@
 
 use std::fs::{self, File, TryLockError};
 use std::io::ErrorKind;
-use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use count::CalendarTime;
+use durable::Access;
 
 use super::plan::Job;
 use crate::error::{Error, Result};
@@ -112,7 +112,8 @@ impl Logs {
         let full = std::path::absolute(&self.folder);
         if let (Ok(full), Some(_)) = (full, &self.parent) {
             let name = node_file(NOTE, self.node.as_deref());
-            let _ = fs::write(snapshots.join(name), full.to_string_lossy().as_bytes());
+            let note = full.to_string_lossy();
+            let _ = durable::replace_with(&snapshots.join(name), Access::Owner, note.as_bytes());
         }
     }
 
@@ -165,11 +166,8 @@ fn link(path: &Path, target: &Path) {
     if fs::symlink_metadata(path).is_ok_and(|found| !found.is_symlink()) {
         return;
     }
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let part = path.with_file_name(format!(".{name}.{}", std::process::id()));
-    if symlink(target, &part).is_ok() && fs::rename(&part, path).is_err() {
-        let _ = fs::remove_file(&part);
-    }
+    // A job does without.
+    let _ = durable::replace_link(path, target);
 }
 
 /// Makes a folder that nobody has made before.

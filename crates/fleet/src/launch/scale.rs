@@ -3,11 +3,13 @@
 //! The command writes the wanted number into the folder of snapshots. The launcher of the job finds
 //! it there, does it (see [`moving`](super::moving)), and answers in another file of the folder.
 
-use std::fs::{self, File};
-use std::io::{ErrorKind, Write};
+use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
+
+use durable::Access;
 
 use super::console::Console;
 use super::options::ScaleOptions;
@@ -83,11 +85,8 @@ pub(super) fn ask(options: &ScaleOptions, console: &mut Console) -> Result<()> {
 
 /// Replaces a file atomically: a reader finds the old or the new one.
 fn put(folder: &Path, name: &str, text: &str) -> Result<()> {
-    let (fresh, path) = (folder.join(format!("{name}.new")), folder.join(name));
-    let written = File::create(&fresh).and_then(|mut file| {
-        file.write_all(text.as_bytes())?;
-        fs::rename(&fresh, &path)
-    });
+    let path = folder.join(name);
+    let written = durable::replace_with(&path, Access::Owner, text.as_bytes());
     written.map_err(|source| Error::File { what: "write", path, source })
 }
 

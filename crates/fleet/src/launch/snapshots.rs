@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use durable::Access;
 use train::server_list;
 
 use super::options::ScriptCommand;
@@ -155,12 +156,12 @@ impl Snapshots {
         let resume = wanted.resume.map(checked).transpose()?;
         let folder = wanted.folder;
         let failed = |source| unusable(folder, source);
-        fs::create_dir_all(folder).map_err(failed)?;
+        durable::create_folder(folder, Access::Owner).map_err(failed)?;
         let folder = fs::canonicalize(folder).map_err(failed)?;
         let failed = |source| unusable(&folder, source);
         let suffix = wanted.node.map_or_else(String::new, |node| format!(".{node}"));
         let lock = folder.join(format!("launcher{suffix}.lock"));
-        let lock = File::options().create(true).append(true).open(lock).map_err(failed)?;
+        let lock = Access::Owner.options().create(true).append(true).open(lock).map_err(failed)?;
         if is_locked(&lock) {
             return Err(SnapshotError::InUse { folder }.into());
         }
@@ -179,7 +180,7 @@ impl Snapshots {
                 return Err(SnapshotError::OtherJob { folder, theirs, ours }.into());
             }
         }
-        write_job(&folder, &suffix, &wanted.identity).map_err(failed)?;
+        write_job(&folder, &wanted.identity).map_err(failed)?;
         let is_begun = found.is_some();
         Ok(Self { folder, resume, is_begun, suffix, _lock: lock })
     }
@@ -208,7 +209,7 @@ impl Snapshots {
     /// The job came to its end.
     pub(super) fn finish(&self) -> Result<()> {
         let mark = self.finished();
-        let done = File::create(&mark).and_then(|file| file.sync_all());
+        let done = durable::replace_with(&mark, Access::Owner, b"");
         done.map_err(|source| unusable(&mark, source).into())
     }
 
@@ -313,13 +314,8 @@ fn read_job(folder: &Path) -> SnapshotResult<Option<Identity>> {
 }
 
 /// Puts `job` in place as a whole: after a crash it is the old one or the new one.
-fn write_job(folder: &Path, suffix: &str, identity: &Identity) -> io::Result<()> {
-    let fresh = folder.join(format!("job{suffix}.new"));
-    let mut file = File::create(&fresh)?;
-    file.write_all(identity.to_text().as_bytes())?;
-    file.sync_all()?;
-    fs::rename(&fresh, folder.join("job"))?;
-    File::open(folder)?.sync_all()
+fn write_job(folder: &Path, identity: &Identity) -> io::Result<()> {
+    durable::replace_with(&folder.join("job"), Access::Owner, identity.to_text().as_bytes())
 }
 
 /// Writes a few megabytes and removes them.

@@ -1,9 +1,9 @@
 //! A server that was started before its time: it gets ready, and waits until it is its turn.
 
-use std::fs::File;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use durable::Access;
 use ps::lines::Line;
 
 use super::{BlockStore, Serving, SnapshotSettings};
@@ -49,7 +49,8 @@ impl Standby<'_> {
             n_taken += 1;
         }
         let mark = server_list::standing_by(&keeping.folder, own);
-        File::create(&mark).map_err(|source| Error::WriteFile { path: mark, source })?;
+        let written = durable::replace_with(&mark, Access::Owner, b"");
+        written.map_err(|source| Error::WriteFile { path: mark, source })?;
         let line = format!("stands by, with {n_taken} cuts: it serves when it is told to");
         (serving.log)(&Line::info("server", line));
         let (start, mut looked) = (Instant::now(), Instant::now());

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::thread;
 
+use durable::{Access, Replacement};
 use tensor::EvenIfPoisoned;
 
 use super::{HdfsClient, Way, inside};
@@ -32,23 +33,23 @@ impl HdfsClient {
 
     /// Copies a file from there. The name appears when the file is complete.
     pub fn get(&self, path: &str, local: &Path) -> Result<()> {
-        let partial = PathBuf::from(format!("{}{PARTIAL}", local.display()));
         let failed = |source| Error::WriteFile { file: local.display().to_string(), source };
         match &self.way {
             Way::Command(command) => {
-                let _ = fs::remove_file(&partial);
-                command.succeeds(&["-get", path, &partial.to_string_lossy()])?;
+                let fresh = durable::beside(local).map_err(failed)?;
+                command.succeeds(&["-get", path, &fresh.to_string_lossy()]).inspect_err(|_| {
+                    let _ = fs::remove_file(&fresh);
+                })?;
+                durable::place(&fresh, local).map_err(failed)
             }
             Way::Web(node) => {
                 let mut ahead = ReadAhead::open(self.remote(node, path), 0, 0)?;
-                let mut file = File::create(&partial).map_err(failed)?;
-                let copied = io::copy(&mut ahead, &mut file);
-                copied.map_err(|source| of_read(path, source)).inspect_err(|_| {
-                    let _ = fs::remove_file(&partial);
-                })?;
+                let mut fresh = Replacement::begin(local, Access::Umask).map_err(failed)?;
+                let copied = io::copy(&mut ahead, fresh.file());
+                copied.map_err(|source| of_read(path, source))?;
+                fresh.commit().map_err(failed)
             }
         }
-        fs::rename(&partial, local).map_err(failed)
     }
 
     /// Copies a file to there. The name appears when the file is complete.

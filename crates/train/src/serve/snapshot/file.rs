@@ -1,6 +1,6 @@
-//! A file of sections, each with its checksum: written beside its place, made durable, then renamed.
+//! A file of sections, each with its checksum. It is in its place when it is complete and durable.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -8,6 +8,7 @@ use std::thread::{self, JoinHandle};
 
 use count::Phase;
 use crc32fast::Hasher;
+use durable::{Access, Replacement};
 
 use super::header::Header;
 use crate::error::{BadSnapshot, SnapshotResult};
@@ -20,8 +21,6 @@ pub(in crate::serve) const VERSION: u32 = 1;
 const BLOCK_BYTES: usize = 1 << 20;
 /// Longer reads go past the buffer, to where their bytes belong.
 const SMALL_BYTES: usize = 16 << 10;
-/// Behind the name of a file that is being written.
-pub(super) const UNFINISHED: &str = ".new";
 /// After so many bytes the disk is told to begin: it writes while the rest is put together.
 const SYNC_BYTES: u64 = 64 << 20;
 /// Bytes of a section before its contents, and behind.
@@ -76,15 +75,14 @@ const KINDS: [Kind; 12] = [
 #[derive(Debug)]
 pub(in crate::serve) struct FileWriter {
     out: BufWriter<File>,
-    folder: PathBuf,
-    name: String,
+    /// Removed, if it is not finished.
+    fresh: Replacement,
     n_bytes: u64,
     /// Bytes that were not synced to disk yet.
     n_waiting: u64,
     disk: Option<Disk>,
     n_sections: u64,
     all: Hasher,
-    is_finished: bool,
     /// How far it is, for who wants to see it.
     phase: Phase,
 }
@@ -118,19 +116,15 @@ impl Disk {
 impl FileWriter {
     /// A file of a folder, with its header.
     pub(in crate::serve) fn new(folder: &Path, name: &str, header: &Header) -> io::Result<Self> {
-        let path = folder.join(format!("{name}{UNFINISHED}"));
-        let out = BufWriter::with_capacity(BLOCK_BYTES, File::create(path)?);
-        let (folder, name) = (folder.to_path_buf(), name.to_string());
+        let mut fresh = Replacement::begin(&folder.join(name), Access::Owner)?;
         let mut file = Self {
-            out,
-            folder,
-            name,
+            out: BufWriter::with_capacity(BLOCK_BYTES, fresh.file().try_clone()?),
+            fresh,
             n_bytes: 0,
             n_waiting: 0,
             disk: None,
             n_sections: 0,
             all: Hasher::new(),
-            is_finished: false,
             phase: Phase::begin("writing a snapshot", "bytes"),
         };
         file.put(&MAGIC)?;
@@ -187,24 +181,8 @@ impl FileWriter {
         self.section(Kind::End, 0, &[&end])?;
         self.out.flush()?;
         self.disk.take().map_or(Ok(()), Disk::end)?;
-        self.out.get_ref().sync_all()?;
-        fs::rename(self.unfinished(), self.folder.join(&self.name))?;
-        self.is_finished = true;
-        File::open(&self.folder)?.sync_all()?;
+        self.fresh.commit()?;
         Ok(self.n_bytes)
-    }
-
-    fn unfinished(&self) -> PathBuf {
-        self.folder.join(format!("{}{UNFINISHED}", self.name))
-    }
-}
-
-impl Drop for FileWriter {
-    fn drop(&mut self) {
-        if !self.is_finished {
-            // What cannot be removed now is removed at the next start.
-            let _ = fs::remove_file(self.unfinished());
-        }
     }
 }
 
@@ -436,6 +414,8 @@ pub(super) fn sealed(bytes: &[u8]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::serve::snapshot::header::{CutId, FileKind, Owner};
 

@@ -5,8 +5,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use durable::Access;
+
 use super::chain::{Chain, Known, Weight};
-use super::file::{self, FileReader, FileWriter, Kind, UNFINISHED};
+use super::file::{self, FileReader, FileWriter, Kind};
 use super::header::{CutId, FileKind, Header, Owner};
 use super::journal::{Journal, Record};
 use super::layout::{Layout, LayoutDifference};
@@ -57,7 +59,7 @@ impl Folder {
         say: &mut dyn FnMut(String),
     ) -> SnapshotResult<Self> {
         let failed = |source| BadSnapshot::writing(path, source);
-        fs::create_dir_all(path).map_err(failed)?;
+        durable::create_folder(path, Access::Owner).map_err(failed)?;
         let lock = lock(path)?;
         let found = look(path, &owner, layout)?;
         for error in &found.damaged {
@@ -109,9 +111,8 @@ impl Folder {
         let files = other.chain.ways_to(last.cut).into_iter().next().unwrap_or_default();
         for file in &files {
             let name = file.name();
-            fs::rename(other.path.join(&name), self.path.join(&name)).map_err(failed)?;
+            durable::rename(&other.path.join(&name), &self.path.join(&name)).map_err(failed)?;
         }
-        File::open(&self.path).and_then(|folder| folder.sync_all()).map_err(failed)?;
         files.into_iter().for_each(|file| self.add(file, true));
         Ok(())
     }
@@ -339,7 +340,7 @@ fn term_name(owner: &Owner) -> String {
 
 fn lock(folder: &Path) -> SnapshotResult<File> {
     let failed = |source| BadSnapshot::writing(folder, source);
-    let lock = File::options().create(true).append(true).open(folder.join("lock"));
+    let lock = Access::Owner.options().create(true).append(true).open(folder.join("lock"));
     let lock = lock.map_err(failed)?;
     let deadline = Instant::now() + LOCK_WAIT;
     loop {
@@ -361,7 +362,7 @@ fn look(folder: &Path, owner: &Owner, layout: &Layout) -> SnapshotResult<FolderC
     let mut found = FolderContents::default();
     for name in names_in(folder)? {
         let path = folder.join(&name);
-        if name.ends_with(UNFINISHED) {
+        if name.ends_with(durable::UNFINISHED) {
             remove(&path).map_err(|source| BadSnapshot::writing(folder, source))?;
             continue;
         }
@@ -403,7 +404,7 @@ pub(super) fn names_in(folder: &Path) -> SnapshotResult<Vec<String>> {
 /// The header of a file, if its name is that of a snapshot.
 pub(super) fn header_of(path: &Path, name: &str) -> SnapshotResult<Option<Header>> {
     let is_ours = ["base.", "cut.", "term."].iter().any(|start| name.starts_with(start));
-    match is_ours && !name.ends_with(UNFINISHED) {
+    match is_ours && !name.ends_with(durable::UNFINISHED) {
         true => file::read_header(path).map(Some),
         false => Ok(None),
     }
@@ -486,5 +487,5 @@ fn put_aside(path: &Path) {
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
     let aside = path.with_file_name(format!("{DAMAGED}{}", name.unwrap_or_default()));
     // It stays where it is if that fails, and is found again at the next start.
-    let _ = fs::rename(path, aside);
+    let _ = durable::rename(path, &aside);
 }

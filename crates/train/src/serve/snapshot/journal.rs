@@ -1,8 +1,10 @@
 //! Journals of cuts whose files are gone: a file that only grows, a record for each.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+
+use durable::Access;
 
 use super::fields::{FieldReader, Fields};
 use super::header::{CutId, Owner};
@@ -89,7 +91,8 @@ impl Journal {
 
     /// Adds records; they are durable when this returns.
     pub(in crate::serve) fn add(&mut self, records: &[Record]) -> io::Result<()> {
-        let mut file = File::options().create(true).truncate(false).write(true).open(&self.path)?;
+        let mut file =
+            Access::Owner.options().create(true).truncate(false).write(true).open(&self.path)?;
         // What was not finished, or failed.
         file.set_len(self.n_bytes)?;
         io::Seek::seek(&mut file, io::SeekFrom::End(0))?;
@@ -109,7 +112,7 @@ impl Journal {
         file.write_all(&bytes)?;
         file.sync_all()?;
         if let Some(folder) = self.path.parent().filter(|_| self.n_bytes == 0) {
-            File::open(folder)?.sync_all()?;
+            durable::sync_folder(folder)?;
         }
         self.n_bytes += bytes.len() as u64;
         self.n_records += records.len();

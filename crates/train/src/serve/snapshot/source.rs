@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use tensor::Value;
 
 use super::chain::{Chain, Known};
-use super::file::{FileReader, Kind, UNFINISHED};
+use super::file::{FileReader, Kind};
 use super::folder::{header_of, is_left_over, journal_of, known, names_in, open};
 use super::header::{FileKind, Header, Owner};
 use super::journal::Journal;
@@ -203,7 +203,7 @@ pub(in crate::serve) fn finished_files(folder: &Path) -> SnapshotResult<Vec<Stri
     let mut all = Vec::new();
     for server in names_in(folder)?.iter().filter(|name| name.starts_with("server.")) {
         let names = names_in(&folder.join(server))?.into_iter();
-        let finished = names.filter(|name| !name.ends_with(UNFINISHED));
+        let finished = names.filter(|name| !name.ends_with(durable::UNFINISHED));
         all.extend(finished.map(|name| format!("{server}/{name}")));
     }
     Ok(all)
