@@ -1333,6 +1333,8 @@ class io:
         def __init__(self, dir: Any) -> None: ...
         def arguments(self, serial: Any, trainer_id: Any) -> Any:
             """What a trainer saved with a checkpoint, by name."""
+        def begin(self) -> Any:
+            """Looks for the newest that is whole, and tells the other processes of the job: all must begin from the same."""
         def clean(self, trainer_id: Any, delete_dir: Any) -> Any:
             """Removes all, and the folder if asked to and empty."""
         def latest(self) -> Any:

@@ -173,3 +173,81 @@ def test_with_snapshots_a_trainer_that_is_started_again_finds_its_place(job):
     assert killed.cluster.expect("launcher")
     assert killed.saved() == expected, log("workerlog.0")
     assert "goes on from checkpoint" not in log("workerlog.0")
+
+
+class Machines:
+    """Two machines, each with a disk of its own: a server and a trainer, or, without servers, a trainer."""
+
+    def __init__(self, folder, servers):
+        self.parts = ("server", "trainer") if servers else ("trainer",)
+        self.folders = [folder / "one", folder / "two"]
+        for own in self.folders:
+            own.mkdir()
+        self.clusters = [Cluster(own) for own in self.folders]
+
+    def start(self, **variables):
+        """Starts all; the same again goes on."""
+        endpoints, ips = free_endpoints(2), ["127.0.0.1", "127.0.0.2"]
+        alone = {"PADDLE_TRAINER_IPS": ",".join(ips), "PADDLE_PSERVER_PORT": str(free_port(*ips))}
+        for at, cluster in enumerate(self.clusters):
+            own = {"server": server_variables(endpoints, at, 2), "trainer": trainer_variables(endpoints, at, 2)}
+            if "server" not in self.parts:
+                own = {"trainer": {"PADDLE_TRAINER_ID": str(at), **alone}}
+            for part in self.parts:
+                cluster.start(part, JOB, "2", "model", **{**own[part], **variables})
+
+    def all(self):
+        """Each process, by the cluster that has it and its name."""
+        return [(cluster, part) for cluster in self.clusters for part in self.parts]
+
+    def merge(self):
+        """What the documents tell users to do: all machines get all parts of all checkpoints."""
+        for source, target in (self.folders, self.folders[::-1]):
+            for path in sorted((source / "points").rglob("*")):
+                copy = target / path.relative_to(source)
+                if path.is_file() and path.name != ".paddlewheel" and not copy.exists():
+                    copy.parent.mkdir(parents=True, exist_ok=True)
+                    copy.write_bytes(path.read_bytes())
+
+
+@pytest.fixture
+def machines(tmp_path):
+    made = []
+
+    def make(servers):
+        made.append(Machines(tmp_path, servers))
+        return made[-1]
+
+    yield make
+    for one in made:
+        for cluster in one.clusters:
+            cluster.close()
+
+
+@pytest.mark.parametrize("servers", [True, False], ids=["servers", "no_servers"])
+def test_checkpoints_that_were_not_merged_end_all_processes(machines, servers):
+    job = machines(servers)
+    job.start(HANG="0 1 8")
+    job.clusters[0].wait_for("trainer", "hangs")
+    for cluster, part in job.all():
+        cluster.kill(part)
+    # Only the machine of trainer 0 has models.
+    models = [sorted(path.parent.name for path in own.glob("points/*/__model__")) for own in job.folders]
+    assert models[0] and not models[1]
+    job.start()
+    for cluster, part in job.all():
+        wait_until("%s ends" % part, lambda: cluster.processes[part].poll() is not None, context=cluster.logs)
+        assert cluster.processes[part].returncode not in (0, None), cluster.log(part)
+    for cluster in job.clusters:
+        log = cluster.log("trainer")
+        assert "merge the folders of checkpoints" in log and "no checkpoint" in log, log
+        assert "step 0 0" not in log.rpartition("hangs")[2].partition("Traceback")[2]
+    if servers:
+        log = job.clusters[0].log("server")
+        for own in job.folders:
+            assert str(own / "points") in log, log
+    job.merge()
+    job.start()
+    for cluster, part in job.all():
+        cluster.expect(part)
+        assert "goes on from checkpoint %s" % models[0][-1].rpartition("_")[2] in cluster.log(part)

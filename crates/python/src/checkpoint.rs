@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Mutex;
 
 use pyo3::prelude::*;
-use train::io::{self, Checkpoint, Checkpoints, JobScope, StepsDone};
+use tensor::EvenIfPoisoned;
+use train::io::{self, Checkpoint, Checkpoints, JobScope, NewestCheckpoint, StepsDone};
 use train::serve::server_op;
 
 use crate::cluster::{cluster, tell};
@@ -65,23 +67,27 @@ impl PyStepsDone {
 
 /// The checkpoints of a folder.
 #[pyclass(name = "Checkpoints", module = "paddlewheel._core", frozen)]
-struct PyCheckpoints(Checkpoints);
+struct PyCheckpoints {
+    points: Checkpoints,
+    /// The newest whole one, if it was looked for.
+    newest: Mutex<Option<NewestCheckpoint>>,
+}
 
 #[pymethods]
 impl PyCheckpoints {
     #[new]
     fn new(dir: PathBuf) -> Self {
-        Self(Checkpoints::new(&dir))
+        Self { points: Checkpoints::new(&dir), newest: Mutex::default() }
     }
 
     /// The numbers of all, ascending.
     fn serials(&self) -> Vec<u64> {
-        self.0.serials()
+        self.points.serials()
     }
 
     /// The number of the newest complete one; -1 if there is none.
     fn latest(&self) -> i64 {
-        self.0.complete().last().map_or(-1, |&serial| serial as i64)
+        self.points.complete().last().map_or(-1, |&serial| serial as i64)
     }
 
     /// Writes the next one and removes old ones; returns its number. None: a job that has just begun, and can
@@ -103,9 +109,9 @@ impl PyCheckpoints {
         let saved = match &program.distributed {
             Some(job) => {
                 let cluster = cluster()?;
-                py.detach(|| self.0.save_of_job(&what, cluster, job))
+                py.detach(|| self.points.save_of_job(&what, cluster, job))
             }
-            None => py.detach(|| self.0.save(&what).map(Some)),
+            None => py.detach(|| self.points.save(&what).map(Some)),
         };
         let saved = saved.map_err(from_train)?;
         if saved.is_none() {
@@ -125,10 +131,18 @@ impl PyCheckpoints {
         let (py, scope) = (executor.py(), scope_of(executor)?);
         let program = program_arg(py, program)?.get().shared();
         let scope = &scope.get().0;
-        let loaded = py.detach(|| self.0.load(scope, &program, serial));
+        let loaded = py.detach(|| self.points.load(scope, &program, serial));
         let (serial, errors) = loaded.map_err(from_train)?;
         tell_of(&errors);
         Ok(serial)
+    }
+
+    /// Looks for the newest that is whole, and tells the other processes of the job: all must begin from the same.
+    fn begin(&self, py: Python<'_>) -> PyResult<()> {
+        let newest = py.detach(|| self.points.newest()).map_err(from_train)?;
+        cluster()?.begins_from(self.points.start(newest.serial));
+        *self.newest.lock().even_if_poisoned() = Some(newest);
+        Ok(())
     }
 
     /// Loads the newest that is whole, if there is one; returns its number. `progress` learns where this
@@ -143,14 +157,20 @@ impl PyCheckpoints {
         let (py, scope) = (executor.py(), scope_of(executor)?);
         let program = program_arg(py, Some(program))?.get().shared();
         let scope = &scope.get().0;
+        let newest = self.newest.lock().even_if_poisoned().take();
+        let find =
+            |newest: Option<NewestCheckpoint>| newest.map_or_else(|| self.points.newest(), Ok);
+        let points = &self.points;
         let resumed = match (&program.distributed, server_op(&program)) {
             (Some(job), None) => {
                 let cluster = cluster()?;
                 let of = JobScope { cluster, scope, job };
-                py.detach(|| self.0.resume_trainer(of, &program))
+                py.detach(|| points.resume_trainer(newest, of, &program))
             }
-            (Some(_), Some(_)) => py.detach(|| self.0.resume(scope, &program, None)),
-            (None, _) => py.detach(|| self.0.resume(scope, &program, Some(trainer_id))),
+            (job, _) => py.detach(|| {
+                let trainer = job.is_none().then_some(trainer_id);
+                points.resume_from(find(newest)?, scope, &program, trainer)
+            }),
         };
         let resumed = resumed.map_err(from_train)?;
         tell_of(&resumed.errors);
@@ -161,12 +181,12 @@ impl PyCheckpoints {
 
     /// What a trainer saved with a checkpoint, by name.
     fn arguments(&self, serial: u64, trainer_id: usize) -> PyResult<BTreeMap<String, String>> {
-        self.0.arguments(serial, trainer_id).map_err(from_train)
+        self.points.arguments(serial, trainer_id).map_err(from_train)
     }
 
     /// Removes all, and the folder if asked to and empty.
     fn clean(&self, trainer_id: usize, delete_dir: bool) {
-        self.0.clean(trainer_id, delete_dir);
+        self.points.clean(trainer_id, delete_dir);
     }
 }
 

@@ -52,7 +52,8 @@ impl Runner {
         let flags = fleet::flags::current().map_err(from_fleet)?;
         let keeping = flags.keeping().map_err(from_fleet)?;
         let access = fleet::access::current().map_err(from_fleet)?;
-        let mut serving = Serving { keeping, access, ..Serving::default() };
+        let start = cluster::cluster()?.start();
+        let mut serving = Serving { keeping, access, start, ..Serving::default() };
         flags.configure(&mut serving);
         let served = py.detach(|| lifecycle::serve(program, scope, &serving));
         match served.map_err(from_fleet)? {

@@ -8,6 +8,9 @@ use crate::recovery::Term;
 /// The protocol this build speaks.
 pub const VERSION: u32 = 7;
 
+/// Before the place of a checkpoint in the list of variables.
+const START: &str = "@CHECKPOINT@";
+
 /// A variable, as a process of a job sees it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct VarInfo {
@@ -29,6 +32,22 @@ impl VarInfo {
     /// A gradient, or state of an optimizer: the other side may not know it.
     pub fn other(name: &str) -> Self {
         Self { name: name.to_string(), dims: Vec::new(), is_param: false }
+    }
+
+    /// No variable: the checkpoint that a process begins from, and the machine and folder it is looked for in.
+    /// All processes of a job must begin from the same.
+    pub fn start(serial: Option<u64>, place: &str) -> Self {
+        let serial = serial.map_or(-1, |serial| serial as i64);
+        Self { name: format!("{START}{place}"), dims: vec![serial], is_param: false }
+    }
+
+    /// Which checkpoint this says that a process begins from, in words, if it says that.
+    pub(crate) fn start_words(&self) -> Option<String> {
+        let place = self.name.strip_prefix(START)?;
+        Some(match self.dims.first().copied() {
+            Some(serial @ 0..) => format!("checkpoint {serial} of {place}"),
+            _ => format!("no checkpoint (it looks in {place})"),
+        })
     }
 }
 

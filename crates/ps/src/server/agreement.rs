@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Server;
 use crate::ids::TrainerId;
-use crate::message::VarInfo;
+use crate::message::{Hello, VarInfo};
 use crate::refusal::Refusal;
 
 /// Names that a line of the log mentions.
@@ -37,6 +37,24 @@ impl Server {
             var: first.name.clone(),
             ours: found.map_or("no such variable".to_string(), |dims| format!("shape {dims:?}")),
             theirs: format!("{:?}", first.dims),
+        })
+    }
+
+    /// Why the job cannot begin, if this trainer begins from another checkpoint than this server. A server that
+    /// keeps cuts begins from them.
+    pub(super) fn other_start(&self, hello: &Hello) -> Option<Refusal> {
+        let start = |vars: &[VarInfo]| {
+            vars.iter().find_map(|var| Some((var.dims.first().copied(), var.start_words()?)))
+        };
+        let (ours, theirs) = (start(&self.vars.ours)?, start(&hello.vars)?);
+        let is_other = !self.config.recovers && ours.0 != theirs.0;
+        is_other.then(|| {
+            Refusal::Failed(format!(
+                "the processes of this job begin from different checkpoints: this server from {}, trainer {} from {}. \
+                 Each machine has only a part of them: merge the folders of checkpoints of all machines, copy the result to \
+                 all of them, and start the job again (to begin anew instead, remove them everywhere)",
+                ours.1, hello.trainer, theirs.1
+            ))
         })
     }
 

@@ -18,6 +18,11 @@ impl Server {
         if let Some(refusal) = self.stranger(conn, &hello) {
             return self.turn_away(conn, id, refusal);
         }
+        if let Some(refusal) = self.other_start(&hello) {
+            // Others of the job wait for this one.
+            self.set_failure(refusal.clone());
+            return self.turn_away(conn, id, refusal);
+        }
         let pending = PendingHello { conn, id, hello };
         match self.config.recovers {
             true => self.greet_in_term(now, pending),

@@ -43,6 +43,15 @@ pub struct Checkpoints {
     dir: PathBuf,
 }
 
+/// The newest checkpoint of a folder.
+#[derive(Debug, Default)]
+pub struct NewestCheckpoint {
+    /// The newest that is whole.
+    pub serial: Option<u64>,
+    /// What is wrong with newer ones.
+    pub errors: Vec<Error>,
+}
+
 /// What goes into a checkpoint.
 #[derive(Clone, Copy, Debug)]
 pub struct Checkpoint<'a> {
@@ -238,7 +247,7 @@ impl Checkpoints {
     fn remove(&self, serial: u64) {
         let rest = self.dir.join(format!("{PREFIX}{serial}{REMOVED}"));
         // Others may do the same, and what cannot be removed is in nobody's way.
-        if fs::rename(self.folder(serial), &rest).is_ok() {
+        if durable::rename(&self.folder(serial), &rest).is_ok() {
             let _ = fs::remove_dir_all(rest);
         }
     }
@@ -264,16 +273,16 @@ impl Checkpoints {
     /// The newest that is whole, and the errors of newer ones that are not: all processes of a job, which read
     /// different files of it, find the same. One of a later format is an error: to take an older one would be to
     /// forget what a newer version has trained.
-    pub fn newest(&self) -> Result<(Option<u64>, Vec<Error>)> {
+    pub fn newest(&self) -> Result<NewestCheckpoint> {
         let mut errors = Vec::new();
         for serial in self.complete().into_iter().rev() {
             match Folder::consistently(&self.folder(serial), Folder::verify) {
-                Ok(()) => return Ok((Some(serial), errors)),
+                Ok(()) => return Ok(NewestCheckpoint { serial: Some(serial), errors }),
                 Err(error @ Error::ManifestVersion { .. }) => return Err(error),
                 Err(error) => errors.push(error),
             }
         }
-        Ok((None, errors))
+        Ok(NewestCheckpoint { serial: None, errors })
     }
 
     /// Loads the variables of a program from a checkpoint: this one, or the newest that is whole. Returns its
@@ -284,8 +293,8 @@ impl Checkpoints {
         program: &Program,
         serial: Option<u64>,
     ) -> Result<(u64, Vec<Error>)> {
-        let (serial, errors) = match serial {
-            Some(serial) => (Some(serial), Vec::new()),
+        let NewestCheckpoint { serial, errors } = match serial {
+            Some(serial) => NewestCheckpoint { serial: Some(serial), errors: Vec::new() },
             None => self.newest()?,
         };
         let Some(serial) = serial else {

@@ -18,7 +18,7 @@ mod state;
 mod tensors;
 mod vars;
 
-pub use checkpoint::{Checkpoint, Checkpoints, is_checkpoint_var};
+pub use checkpoint::{Checkpoint, Checkpoints, NewestCheckpoint, is_checkpoint_var};
 pub use distributed::{JobScope, load_slices};
 pub(crate) use distributed::{naming, write_whole};
 pub(crate) use file::read_vars;

@@ -1,12 +1,14 @@
 //! How far a trainer is: what it writes with a checkpoint, and where it goes on.
 
 use std::collections::BTreeMap;
+use std::fs;
 
 use program::Program;
 
-use super::checkpoint::Checkpoints;
+use super::checkpoint::{Checkpoints, NewestCheckpoint};
 use super::distributed::JobScope;
 use crate::error::{Error, Result};
+use crate::remote::JobStart;
 use crate::scope::Scope;
 
 /// What is written: the pass, the step in it, and steps in all.
@@ -93,7 +95,18 @@ impl Checkpoints {
         program: &Program,
         trainer: Option<usize>,
     ) -> Result<Resumed> {
-        let (serial, errors) = self.newest()?;
+        self.resume_from(self.newest()?, scope, program, trainer)
+    }
+
+    /// Like [`Checkpoints::resume`]; the newest was looked for before.
+    pub fn resume_from(
+        &self,
+        newest: NewestCheckpoint,
+        scope: &Scope,
+        program: &Program,
+        trainer: Option<usize>,
+    ) -> Result<Resumed> {
+        let NewestCheckpoint { serial, errors } = newest;
         let Some(serial) = serial else {
             return match errors.into_iter().next() {
                 // To begin anew would remove what somebody may still want to repair.
@@ -119,16 +132,29 @@ impl Checkpoints {
 
     /// Like [`Checkpoints::resume`], for a trainer of a job. In a job that recovers, a restarted trainer
     /// continues from the checkpoint that it first began from: everything after that is in the journal.
-    pub fn resume_trainer(&self, of: JobScope<'_>, program: &Program) -> Result<Resumed> {
+    pub fn resume_trainer(
+        &self,
+        newest: Option<NewestCheckpoint>,
+        of: JobScope<'_>,
+        program: &Program,
+    ) -> Result<Resumed> {
         let JobScope { cluster, scope, job } = of;
         cluster.join(job);
-        let mut resumed = Resumed::default();
+        let (mut resumed, mut newest) = (Resumed::default(), newest);
         let words = cluster.decides(&self.folder_name(), &mut || {
-            resumed = self.resume(scope, program, Some(job.trainer_id))?;
+            let newest = newest.take().map_or_else(|| self.newest(), Ok)?;
+            resumed = self.resume_from(newest, scope, program, Some(job.trainer_id))?;
             Ok(words_of(&resumed))
         })?;
         (resumed.serial, resumed.progress) = from_words(&words);
         Ok(resumed)
+    }
+
+    /// What the other processes of a job must begin from too, if this is the newest here.
+    pub fn start(&self, serial: Option<u64>) -> JobStart {
+        let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        let folder = std::path::absolute(self.folder_name()).unwrap_or_default();
+        JobStart { serial, place: format!("{}:{}", host.trim(), folder.display()) }
     }
 
     /// Where a trainer goes on after a checkpoint. Trainers that step `together` have all done as many steps

@@ -13,6 +13,7 @@ mod cuts;
 mod events;
 mod fetch;
 mod geo;
+mod greeting;
 mod in_flight;
 mod moving;
 mod prefetch;
@@ -25,12 +26,11 @@ mod saving;
 mod session;
 mod traffic;
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use program::Distributed;
-use program::distributed::{Origin, Piece, PlacedKind, Placement, ServerId};
+use program::distributed::{Origin, Piece, ServerId};
 use ps::lines::{self, Line};
 use ps::message::{Hello, Leave, Reply, Stats, VarInfo};
 use ps::tcp::{Client, ClientGroup, LostProcess, Patience, Stops};
@@ -42,6 +42,7 @@ pub(crate) use collective::{EventTrainers, Exchanging, program_sum};
 pub use communicator::CommunicatorConfig;
 pub(crate) use events::ScriptEvent;
 pub(crate) use fetch::WholeFetch;
+pub use greeting::JobStart;
 pub use in_flight::Staleness;
 pub use moving::Locate;
 pub(crate) use prefetch::Prefetch;
@@ -53,6 +54,7 @@ pub(crate) use session::Session;
 use collective::KnownTrainers;
 use communicator::{Communicator, StepSender};
 use geo::Geo;
+use greeting::held;
 use in_flight::Seen;
 use moving::Moves;
 use recovery::Recovery;
@@ -113,6 +115,7 @@ struct ClusterState {
     wait_ready: Option<WaitReady>,
     log: Log,
     me: Option<Me>,
+    start: Option<JobStart>,
     /// The job of the step before, so that steps compare no text.
     joined: Option<Arc<Distributed>>,
     /// By the number of the server; none if nobody has spoken to it yet.
@@ -204,6 +207,7 @@ impl Cluster {
             wait_ready: None,
             log,
             me: None,
+            start: None,
             joined: None,
             clients: Vec::new(),
             lost: LostProcess::default(),
@@ -432,7 +436,8 @@ impl Cluster {
         let me = state.me.clone().ok_or(Error::NoJob)?;
         let trainer = me.trainer.0;
         let at: Endpoint = me.endpoints.get(server.0).ok_or(Error::NoJob)?.parse()?;
-        let vars = me.vars.get(server.0).cloned().unwrap_or_default();
+        let mut vars = me.vars.get(server.0).cloned().unwrap_or_default();
+        vars.extend(state.start.as_ref().map(JobStart::told));
         let hello = Hello::new(me.job, trainer, state.incarnation, vars);
         let (halt, stops) = (self.0.halt.clone(), state.stops.clone());
         let (ends, moved) = (self.ends_soon(), self.moved_from(&me.endpoints));
@@ -565,21 +570,6 @@ fn install(names: &[String], params: Vec<Tensor>, scope: &Scope) -> Vec<Tensor> 
         }
     };
     names.iter().zip(params).map(install).collect()
-}
-
-/// The variables that a trainer names, by server and number.
-fn held(job: &Distributed) -> Vec<Vec<VarInfo>> {
-    let of = |(names, endpoint): (&Vec<String>, &String)| {
-        let placed = job.on(endpoint).filter(|placed| placed.kind != PlacedKind::Optimizer);
-        let params: BTreeMap<&str, &Placement> =
-            placed.map(|placed| (placed.piece.name.as_str(), placed)).collect();
-        let held = |name: &String| match params.get(name.as_str()) {
-            Some(placed) => VarInfo::param(name, &placed.dims()),
-            None => VarInfo::other(name),
-        };
-        names.iter().map(held).collect()
-    };
-    job.vars.iter().zip(&job.endpoints).map(of).collect()
 }
 
 /// The number of a piece's variable, as frames have it.

@@ -44,7 +44,7 @@ use standby::Standby;
 pub use store::BlockStore;
 
 use crate::error::{Error, Result};
-use crate::remote::{Log, usual_log};
+use crate::remote::{JobStart, Log, usual_log};
 use crate::scope::Scope;
 
 /// How long trainers that are ready for a cut wait for the others, in modes in which trainers do not
@@ -74,6 +74,8 @@ pub struct Serving {
     pub save_roots: Vec<PathBuf>,
     /// Bytes that it holds at most of what trainers send and ask for; none: half of the memory there is.
     pub request_bytes_max: Option<u64>,
+    /// The checkpoint that it begins from, if it has looked for one: its trainers must begin from the same.
+    pub start: Option<JobStart>,
 }
 
 impl Default for Serving {
@@ -90,6 +92,7 @@ impl Default for Serving {
             access: Access::default(),
             save_roots: Vec::new(),
             request_bytes_max: None,
+            start: None,
         }
     }
 }
@@ -128,7 +131,9 @@ pub fn serve(
         store.keep(keeping, serving.log.clone())?;
     }
     let config = config(program, op, serving)?;
-    let server = Server::start(config, store.vars().to_vec(), &store);
+    let mut vars = store.vars().to_vec();
+    vars.extend(serving.start.as_ref().map(JobStart::told));
+    let server = Server::start(config, vars, &store);
     let server = server.map_err(|refusal| match store.take_error() {
         Some(error) => Error::Snapshot(error),
         None => Error::JobFailed(refusal),

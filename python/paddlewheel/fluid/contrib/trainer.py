@@ -96,6 +96,10 @@ class Trainer:
             optimizer.minimize(self.train_func_outputs[0])
         self._split()
         self.exe = Executor(self.place)
+        if checkpoint_config is not None:
+            # Before it speaks to the other processes of a job, which must find the same.
+            self._points = Checkpoints(checkpoint_config.checkpoint_dir)
+            self._points.begin()
         with scope_guard(self.scope):
             self.exe.run(self.startup_program)
             self._resume(param_path)
@@ -135,7 +139,7 @@ class Trainer:
         config = self.checkpoint_cfg
         if config is not None:
             self.progress = StepsDone(config.epoch_interval, config.step_interval)
-            config.load_serial = Checkpoints(config.checkpoint_dir).resume(
+            config.load_serial = self._points.resume(
                 self.exe, program, self.trainer_id, self.progress
             )
             config.epoch_id, config.step_id = self.progress.done() or (0, 0)

@@ -41,3 +41,28 @@ fn trainers_with_other_parameters_are_refused_and_others_are_let_in() {
     assert!(warned, "{actions:?}");
     assert!(matches!(replies(actions)[..], [(1, 0, Reply::Welcome(_))]));
 }
+
+#[test]
+fn processes_that_begin_from_different_checkpoints_end_the_job() {
+    let ours = vec![VarInfo::start(Some(4), "one:/points")];
+    let greeted = |theirs: Option<VarInfo>, recovers: bool| {
+        let config = ServerConfig { n_trainers: 2, recovers, ..ServerConfig::default() };
+        let mut server = Server::new(config, ours.clone());
+        let vars = theirs.into_iter().collect();
+        let hello = Hello { job: String::new(), vars, ..hello(1, 1) };
+        replies(server.handle(Millis(0), ConnId(1), 0, hello.into()))
+    };
+    let said = greeted(Some(VarInfo::start(None, "two:/points")), false);
+    let [(_, _, Reply::Refused(Refusal::Failed(why)))] = &said[..] else { panic!("{said:?}") };
+    for word in ["checkpoint 4 of one:/points", "trainer 1", "two:/points", "merge"] {
+        assert!(why.contains(word), "{word}: {why}");
+    }
+    let is_refused = |said: &[(u64, u64, Reply)]| {
+        said.iter().any(|(_, _, reply)| matches!(reply, Reply::Refused(Refusal::Failed(_))))
+    };
+    assert!(is_refused(&greeted(Some(VarInfo::start(Some(3), "two:/points")), false)));
+    assert!(!is_refused(&greeted(Some(VarInfo::start(Some(4), "two:/points")), false)));
+    assert!(!is_refused(&greeted(None, false)));
+    // It begins from its cuts.
+    assert!(!is_refused(&greeted(Some(VarInfo::start(Some(3), "two:/points")), true)));
+}

@@ -10,6 +10,13 @@ use ps::tcp::{Membership, Mesh, MeshSettings};
 use tensor::{EvenIfPoisoned, Tensor, Value};
 
 use crate::error::{Error, Result};
+use crate::remote::JobStart;
+
+/// Instead of the number of a checkpoint: there is none; nobody has looked for one.
+const NONE: i64 = -1;
+const UNKNOWN: i64 = i64::MIN;
+/// What to do where machines have different ones.
+const MERGE: &str = "so merge the folders of checkpoints of all machines, copy the result to all of them, and start the job again";
 
 /// The trainers that this one has met, and what it has agreed on with them.
 #[derive(Clone, Debug)]
@@ -115,37 +122,47 @@ impl Joined {
         Ok(all.iter().map(|value| value.tensor().and_then(size).unwrap_or(0)).collect())
     }
 
-    /// Makes sure, once, that all trainers run the same program.
-    pub(super) fn agree(&self, sum: u64) -> Result<()> {
+    /// Makes sure, once, that all trainers run the same program and begin from the same checkpoint.
+    pub(super) fn agree(&self, sum: u64, start: Option<&JobStart>) -> Result<()> {
         if self.agreed.lock().even_if_poisoned().contains(&sum) {
             return Ok(());
         }
-        let own = Tensor::full([1], sum as i64);
-        let sums = self.exchange(Collective::AllGather, "program", own)?;
-        let Exchanged::All(sums) = sums else { return Ok(()) };
-        let me = self.members.rank as u32;
-        for (other, value) in (0u32..).zip(&sums) {
-            let theirs =
-                value.tensor().and_then(|tensor| tensor.data::<i64>().ok()?.first().copied());
-            let theirs = theirs.unwrap_or_default() as u64;
-            if theirs != sum {
-                let says = |sum: u64| format!("the program {sum:016x}");
-                let (left, right) = if me < other {
-                    ((me, sum), (other, theirs))
-                } else {
-                    ((other, theirs), (me, sum))
+        let serial =
+            start.map_or(UNKNOWN, |start| start.serial.map_or(NONE, |serial| serial as i64));
+        let own = [sum as i64, serial];
+        let all = self.exchange(Collective::AllGather, "program", Tensor::new([2], &own)?)?;
+        let Exchanged::All(all) = all else { return Ok(()) };
+        for (other, value) in (0u32..).zip(&all) {
+            let found = value.tensor().and_then(|tensor| tensor.data::<i64>().ok());
+            let Some(&[theirs, their_serial]) = found else { continue };
+            if theirs != own[0] {
+                let says = |sum: i64| format!("the program {:016x}", sum as u64);
+                return Err(self.differ(other, says(own[0]), says(theirs)));
+            }
+            if serial != UNKNOWN && their_serial != UNKNOWN && their_serial != serial {
+                let place = start.map_or("", |start| start.place.as_str());
+                let says = |serial: i64| match serial {
+                    NONE => "no checkpoint to begin from".to_string(),
+                    serial => format!("checkpoint {serial} to begin from"),
                 };
-                let failure = Failure::Differ {
-                    left: left.0,
-                    left_says: says(left.1),
-                    right: right.0,
-                    right_says: says(right.1),
-                };
-                self.mesh.fail(failure.clone());
-                return Err(ps::Error::Trainers(failure).into());
+                let ours = format!("{} in {place}, {MERGE}", says(serial));
+                return Err(self.differ(other, ours, says(their_serial)));
             }
         }
         self.agreed.lock().even_if_poisoned().insert(sum);
         Ok(())
+    }
+
+    /// Ends the job: this trainer and another one are not at one.
+    fn differ(&self, other: u32, ours: String, theirs: String) -> Error {
+        let me = self.members.rank as u32;
+        let failure = match me < other {
+            true => Failure::Differ { left: me, left_says: ours, right: other, right_says: theirs },
+            false => {
+                Failure::Differ { left: other, left_says: theirs, right: me, right_says: ours }
+            }
+        };
+        self.mesh.fail(failure.clone());
+        ps::Error::Trainers(failure).into()
     }
 }

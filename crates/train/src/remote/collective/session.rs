@@ -37,7 +37,7 @@ impl<'a> Exchanging<'a> {
     fn joined(&mut self) -> Result<Joined> {
         let joined = self.cluster.trainers().ok_or_else(|| host(Error::NoTrainers))?;
         if let Some(sum) = self.sum.filter(|_| !self.has_agreed) {
-            joined.agree(sum).map_err(host)?;
+            joined.agree(sum, self.cluster.start_to_compare().as_ref()).map_err(host)?;
         }
         self.has_agreed = true;
         Ok(joined)

@@ -10,7 +10,7 @@ use tensor::EvenIfPoisoned;
 use super::Joined;
 use super::recovery::Keeping;
 use crate::error::{Error, Result};
-use crate::remote::Cluster;
+use crate::remote::{Cluster, JobStart};
 
 /// The trainers that were met, and what they keep of each other.
 #[derive(Debug, Default)]
@@ -23,6 +23,13 @@ impl Cluster {
     /// The trainers that were met, if any were.
     pub(super) fn trainers(&self) -> Option<Joined> {
         self.0.trainers.lock().even_if_poisoned().joined.clone()
+    }
+
+    /// The checkpoint that all trainers must begin from. One that was started again in a job that keeps cuts goes on
+    /// from these.
+    pub(super) fn start_to_compare(&self) -> Option<JobStart> {
+        let keeps = self.0.trainers.lock().even_if_poisoned().keeping.is_some();
+        self.start().filter(|_| !keeps)
     }
 
     /// How many trainers there are, where there are no servers; none if nobody was met.

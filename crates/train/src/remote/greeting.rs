@@ -1,0 +1,52 @@
+//! What a trainer says of itself when it greets servers.
+
+use std::collections::BTreeMap;
+
+use program::Distributed;
+use program::distributed::{PlacedKind, Placement};
+use ps::message::VarInfo;
+
+use super::Cluster;
+
+/// The checkpoint that a process of a job begins from. All must begin from the same: the processes compare it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobStart {
+    /// Its number; none if there is no whole one.
+    pub serial: Option<u64>,
+    /// The machine and the folder that it was looked for in.
+    pub place: String,
+}
+
+impl JobStart {
+    /// As others are told.
+    pub(crate) fn told(&self) -> VarInfo {
+        VarInfo::start(self.serial, &self.place)
+    }
+}
+
+impl Cluster {
+    /// Says what this process begins from, before it speaks to others.
+    pub fn begins_from(&self, start: JobStart) {
+        self.state().start = Some(start);
+    }
+
+    /// What this process begins from, if it has looked for checkpoints.
+    pub fn start(&self) -> Option<JobStart> {
+        self.state().start.clone()
+    }
+}
+
+/// The variables that a trainer names, by server and number.
+pub(super) fn held(job: &Distributed) -> Vec<Vec<VarInfo>> {
+    let of = |(names, endpoint): (&Vec<String>, &String)| {
+        let placed = job.on(endpoint).filter(|placed| placed.kind != PlacedKind::Optimizer);
+        let params: BTreeMap<&str, &Placement> =
+            placed.map(|placed| (placed.piece.name.as_str(), placed)).collect();
+        let held = |name: &String| match params.get(name.as_str()) {
+            Some(placed) => VarInfo::param(name, &placed.dims()),
+            None => VarInfo::other(name),
+        };
+        names.iter().map(held).collect()
+    };
+    job.vars.iter().zip(&job.endpoints).map(of).collect()
+}
