@@ -103,3 +103,22 @@ def test_disks_without_space_or_permission(job, mount, outputs, text):
     everything = job.log("second") + said(job.folder)
     assert text in everything, everything
     assert "joined" not in said(job.folder), "no trainer came so far"
+
+
+def test_a_disk_that_stays_full_does_not_keep_a_job_from_its_end(job):
+    needs_mounts()
+    (job.folder / "kept").mkdir()
+    command = " ".join(["'%s'" % sys.executable, *COMMAND])
+    mount = "mount -t tmpfs -o size=16m none kept"
+    job.shell("job", 'exec unshare -m sh -c "%s && exec %s"' % (mount, command))
+    wait_until("a cut", lambda: "is kept: " in said(job.folder), context=job.logs)
+    # The folder as the job sees it.
+    inside = "/proc/%d/root%s" % (job.pid("job"), job.folder / "kept")
+    with open(os.path.join(inside, "filler"), "wb", buffering=0) as filler:
+        with pytest.raises(OSError):
+            while True:
+                filler.write(bytes(4096))
+    wait_until("a cut that fails", lambda: "there is no cut" in said(job.folder), context=lambda: said(job.folder))
+    (job.folder / "enough").touch()
+    job.expect("job", 0)
+    assert "the last snapshot" in said(job.folder) and "no space" in said(job.folder), said(job.folder)

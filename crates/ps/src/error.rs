@@ -149,7 +149,7 @@ pub enum Error {
 
     /// The job cannot go on: the servers have no cut in common.
     #[error(
-        "the job cannot go on: no cut is kept by all servers ({}); is each server's folder the one it had?", KeptCuts { endpoints, cuts: &cuts.0 }
+        "the job cannot go on: no cut is kept by all servers ({}){}", KeptCuts { endpoints, cuts: &cuts.0 }, LostCuts { endpoints, cuts: &cuts.0 }
     )]
     NoCommonCut {
         /// The servers.
@@ -280,6 +280,32 @@ impl std::fmt::Display for KeptCuts<'_> {
     }
 }
 
+/// Which servers have lost their snapshots, and what to do, for messages.
+struct LostCuts<'a> {
+    endpoints: &'a [Endpoint],
+    cuts: &'a [Vec<u64>],
+}
+
+impl std::fmt::Display for LostCuts<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let newest = |cuts: &Vec<u64>| cuts.last().copied().unwrap_or(0);
+        // Without snapshots a server begins with cut 0.
+        let all = self.endpoints.iter().zip(self.cuts).enumerate();
+        let lost = all.filter(|(_, (_, cuts))| newest(cuts) == 0);
+        for (number, (endpoint, _)) in lost {
+            write!(
+                f,
+                "; server {number} ({endpoint}) has lost its snapshots: its folder server.{number} was removed or is another one"
+            )?;
+        }
+        write!(
+            f,
+            ". Put back the folder that each server had, and start the job again. If a folder is lost, the job cannot go on \
+             from its snapshots: remove the folder of snapshots, or give it another name, and start the job from the last model that the script saved"
+        )
+    }
+}
+
 /// Trainers a server waits for, for messages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Missing(pub Vec<u32>);
@@ -296,3 +322,19 @@ impl std::fmt::Display for Missing {
 
 /// The result of operations between trainers and servers.
 pub type Result<T> = std::result::Result<T, Error>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_lost_its_folder_is_named() {
+        let endpoints = ["127.0.0.1:6170", "127.0.0.1:6171"].map(|text| text.parse().unwrap());
+        let cuts = NoCommonCut(vec![vec![7, 8], vec![0]]);
+        let text = Error::NoCommonCut { endpoints: endpoints.to_vec(), cuts }.to_string();
+        for word in ["server 1 (127.0.0.1:6171) has lost its snapshots", "server.1", "Put back"] {
+            assert!(text.contains(word), "{word}: {text}");
+        }
+        assert!(!text.contains("server 0 ("), "{text}");
+    }
+}

@@ -106,16 +106,32 @@ impl Buffer {
         let n_units = units_for(n_bytes);
         if n_units > self.units.len() {
             self.units.resize(n_units, Unit([0; UNIT_BYTES]));
-            let start = slack(self.units.as_ptr());
-            if start != self.start {
-                let used = self.start..self.start + self.n_bytes.div_ceil(UNIT_BYTES);
-                self.units.copy_within(used, start);
-                let end = start + self.n_bytes.div_ceil(UNIT_BYTES);
-                self.units[end..].fill(Unit([0; UNIT_BYTES]));
-                self.start = start;
-            }
+            self.align();
         }
         self.n_bytes = self.n_bytes.max(n_bytes);
+    }
+
+    /// Makes sure that the buffer can grow to `n_bytes` without asking for memory; false if there is none.
+    pub fn reserve(&mut self, n_bytes: usize) -> bool {
+        self.own();
+        let n_more = units_for(n_bytes).saturating_sub(self.units.len());
+        let is_reserved = self.units.try_reserve(n_more).is_ok();
+        if !self.units.is_empty() {
+            self.align();
+        }
+        is_reserved
+    }
+
+    /// Moves what is here to where a line of the cache begins, after the memory has moved.
+    fn align(&mut self) {
+        let start = slack(self.units.as_ptr());
+        if start != self.start {
+            let used = self.start..self.start + self.n_bytes.div_ceil(UNIT_BYTES);
+            self.units.copy_within(used, start);
+            let end = start + self.n_bytes.div_ceil(UNIT_BYTES);
+            self.units[end..].fill(Unit([0; UNIT_BYTES]));
+            self.start = start;
+        }
     }
 
     /// The first bytes only; keeps memory.

@@ -151,6 +151,16 @@ impl Tensor {
         self.shape = shape;
     }
 
+    /// Makes sure that [`Tensor::grow_rows`] to so many rows finds memory; an error if there is none.
+    pub fn reserve_rows(&mut self, n_rows: usize) -> Result<()> {
+        let shape = self.shape.with_dim(0, n_rows);
+        let n_bytes = shape.n_elements().saturating_mul(self.dtype.size());
+        match self.buffer.reserve(n_bytes) {
+            true => Ok(()),
+            false => Err(Error::NoRoom { shape, n_bytes }),
+        }
+    }
+
     /// The first rows only; keeps memory.
     pub fn truncate_rows(&mut self, n_rows: usize) {
         let shape = self.shape.with_dim(0, n_rows.min(self.shape.dim(0)));

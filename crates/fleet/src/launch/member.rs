@@ -8,11 +8,13 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
+use signal_hook::consts::SIGKILL;
 use watch::job::{Condition, Told};
 
 use super::console::Console;
 use super::group::ProcessGroup;
 use super::logs;
+use super::memory::{ADVICE, OutOfMemoryKills};
 use super::plan::{self, Host, Job, Process};
 use super::relay::Relays;
 use super::restarts::{Death, Next, Reason, Restarts, WINDOW};
@@ -36,6 +38,8 @@ pub(super) struct Member {
     pub(super) process: Process,
     child: Child,
     started: Instant,
+    /// Those before it was started.
+    kills: OutOfMemoryKills,
     pub(super) status: Option<ExitStatus>,
     /// When that was seen.
     ended: Option<Instant>,
@@ -77,6 +81,7 @@ impl Member {
             process: process.clone(),
             child,
             started: Instant::now(),
+            kills: OutOfMemoryKills::now(),
             status: None,
             ended: None,
             was_told: false,
@@ -243,6 +248,7 @@ impl Member {
         (self.child, self.log_start) =
             starter.spawn(&self.process, group, self.n_restarts, Some(line))?;
         (self.started, self.status, self.due) = (Instant::now(), None, None);
+        self.kills = OutOfMemoryKills::now();
         (self.ended, self.was_told) = (None, false);
         Ok(())
     }
@@ -253,6 +259,10 @@ impl Member {
         let how = match self.status.map(|status| (status.code(), status.signal())) {
             Some((Some(_), _)) if self.was_told => format!("was ended by a signal {outside}"),
             Some((Some(0), _)) => "was through".to_string(),
+            Some((None, Some(SIGKILL))) if OutOfMemoryKills::now().is_more_than(&self.kills) => {
+                format!("was killed by the kernel (SIGKILL). {ADVICE}")
+            }
+            Some(_) if self.had_no_memory() => format!("ended without memory. {ADVICE}"),
             Some((Some(code), _)) => format!("failed with exit code {code}"),
             Some((None, Some(signal))) if is_from_outside(signal) => {
                 format!("was killed by {} {outside}", name_of(signal))
@@ -261,6 +271,13 @@ impl Member {
             _ => "failed".to_string(),
         };
         format!("{} (pid {}) {how}", self.process.name, self.child.id())
+    }
+
+    /// Whether it said last that it could not get memory.
+    fn had_no_memory(&self) -> bool {
+        let words = ["memory allocation of ", "MemoryError", "there is no memory for"];
+        let says = |line: &String| words.iter().any(|word| line.contains(word));
+        !self.is_well() && self.last_lines().iter().any(says)
     }
 
     /// Says that it failed, how, and what it said last.

@@ -9,6 +9,7 @@ mod console;
 mod group;
 mod logs;
 mod member;
+mod memory;
 mod moving;
 mod on;
 pub mod options;
@@ -80,8 +81,12 @@ fn run_ps(mut options: PsOptions, host: &Host, console: &mut Console) -> Result<
     logs.publish(&job);
     let watched = JobWatch::start(&mut job, &options.watch, Some(&options.log_dir), console);
     let ended = supervisor::run(&job, watched.as_ref(), host, console)?;
-    if let Some(snapshots) = snapshots.filter(|_| ended.is_done) {
-        snapshots.finish()?;
+    // The job is done, whatever becomes of the note that says so.
+    if let Some(Err(error)) = snapshots.filter(|_| ended.is_done).map(|all| all.finish()) {
+        console.say(&format!(
+            "the job has come to its end, but that could not be noted: {error}; remove the folder before \
+             the next job uses it"
+        ));
     }
     Ok(ended.code)
 }

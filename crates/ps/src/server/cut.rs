@@ -263,8 +263,16 @@ impl Server {
     }
 
     fn no_cut(&mut self, now: Millis, cut: u64, refusal: &Refusal) {
-        self.warn(format!("there is no cut {cut}: {refusal}"));
         self.cut_ended(now);
+        if !self.members.all_completed() {
+            return self.warn(format!("there is no cut {cut}: {refusal}"));
+        }
+        // Nobody needs it but a job that goes back, and there is nothing to go back to.
+        self.warn(format!(
+            "the last snapshot, cut {cut}, is missing: {refusal}. All trainers have finished, so the job ends without it"
+        ));
+        self.cuts.kept.push(cut);
+        self.tell_all();
     }
 
     /// Writes a cut of which all parts are here.

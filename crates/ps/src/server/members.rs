@@ -461,6 +461,11 @@ impl Members {
         ids.find(|&trainer| !self.is_active(trainer))
     }
 
+    /// Whether all trainers have completed: some may stay for a last cut.
+    pub(super) fn all_completed(&self) -> bool {
+        self.counts.completed == self.entries.len()
+    }
+
     pub(super) fn anybody_completed(&self) -> bool {
         self.counts.completed > 0
     }

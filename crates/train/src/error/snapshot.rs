@@ -57,6 +57,24 @@ pub enum BadSnapshot {
 }
 
 impl BadSnapshot {
+    /// What a person can do, if snapshots cannot be written.
+    pub(crate) fn remedy(&self) -> Option<&'static str> {
+        match self {
+            Self::NoSpace { .. } => Some(
+                "free space on this disk: it is tried again with every snapshot. A process that dies before that takes the job \
+                 back to the last snapshot",
+            ),
+            Self::NotWritable { source, .. } if source.kind() == io::ErrorKind::NotFound => Some(
+                "the folder was removed while the job runs. The job trains on, but cannot go on after a death: let the script \
+                 save its model, end the job, and start it with another folder of snapshots",
+            ),
+            Self::NotWritable { .. } => {
+                Some("make the folder writable: it is tried again with every snapshot")
+            }
+            _ => None,
+        }
+    }
+
     /// What an error of the disk means for a folder that is written to.
     pub(crate) fn writing(folder: &std::path::Path, source: io::Error) -> Self {
         let folder = folder.to_path_buf();

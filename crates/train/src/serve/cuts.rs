@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use count::Phase;
+use count::{Obstacle, Phase, clear_obstacle, report_obstacle};
 use ps::Chunks;
 use ps::lines::{Line, Severity};
 use ps::server::{CutRecord, OnDisk, WrittenCut};
@@ -26,6 +26,8 @@ use crate::remote::Log;
 /// The tables of a server, each behind a lock of its own.
 pub(super) type Tables = Arc<Vec<Mutex<Box<dyn Table>>>>;
 
+/// What keeps a server from its work if it cannot write snapshots.
+const OBSTACLE: &str = "snapshots";
 /// Stands for the variables that are no table's own.
 const NO_TABLE: usize = u32::MAX as usize;
 /// Before a term is tried again that could not be noted on disk.
@@ -169,6 +171,9 @@ impl CutStore {
     /// The text of an error. The error itself is kept for the first caller that asks for it.
     fn noted(&self, error: BadSnapshot) -> String {
         let words = error.to_string();
+        if let Some(remedy) = error.remedy() {
+            report_obstacle(Obstacle::problem(OBSTACLE, &words, remedy));
+        }
         *locked(&self.error) = Some(error);
         words
     }
@@ -273,6 +278,7 @@ impl CutStore {
         }
         self.clean(record.complete);
         tracing::debug!(target: "paddlewheel::recovery", cut = at.cut, n_bytes, "a cut is written");
+        clear_obstacle(OBSTACLE);
         self.n_written.fetch_add(1, Ordering::SeqCst);
         Ok(WrittenCut { bytes: n_bytes })
     }

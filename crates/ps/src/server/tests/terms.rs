@@ -561,3 +561,20 @@ fn a_server_does_not_end_before_all_have_come_who_are_started_again_with_it() {
     rig.say(0, 1, Leave);
     assert_eq!(rig.server.end(), Some(End::Completed));
 }
+
+#[test]
+fn trainers_that_have_finished_do_not_wait_for_a_cut_that_cannot_be_written() {
+    for n_completed in [1, 2] {
+        let mut rig = Rig::new(None);
+        for conn in 0..n_completed {
+            rig.say(conn, 1, Complete);
+        }
+        rig.store.inner().is_broken = true;
+        rig.say(0, 2, part(1, 0, &[1]));
+        let said = rig.say(1, 2, part(1, 0, &[2]));
+        let is_told = said.iter().any(
+            |(_, _, reply)| matches!(reply, Reply::Notice(notice) if notice.kept.contains(&1)),
+        );
+        assert_eq!(is_told, n_completed == 2, "{said:?}");
+    }
+}

@@ -12,7 +12,7 @@ use super::saving::{Files, Moment, SavedNames, Snapshot};
 use super::slab::{ABSENT, Slab};
 use super::tracking::Extent;
 use super::{Accepts, Answer, AskedVar, Table, Updater};
-use crate::error::{BadSnapshot, Result};
+use crate::error::{BadSnapshot, Error, Result};
 use crate::serve::snapshot::{FileReader, Kind};
 use crate::serve::values::{check_answer, gather};
 
@@ -32,6 +32,8 @@ impl RowTable {
     fn place(&mut self, mut grad: Grad) -> Result<Vec<i64>> {
         let left_out = match &mut grad.value {
             Value::Rows(rows) => {
+                let room = self.slab.make_room(&self.updater.scope, &rows.ids);
+                room.map_err(Error::JobFailed)?;
                 let taken = self.slab.take(&self.updater.scope, rows);
                 let height = rows.height;
                 let left_out = taken.map_err(|row| tensor::Error::RowOutOfRange { row, height })?;
@@ -63,7 +65,10 @@ impl Table for RowTable {
         check_answer(look_up.keys.len(), self.slab.width(), DType::F32).map_err(bad)?;
         let places = match look_up.peek {
             true => self.slab.peek(&look_up.keys),
-            false => self.slab.look_up(&self.updater.scope, &look_up.keys),
+            false => {
+                self.slab.make_room(&self.updater.scope, &look_up.keys)?;
+                self.slab.look_up(&self.updater.scope, &look_up.keys)
+            }
         };
         let foreign = |row| bad(format!("row {row} was asked for, which the table does not have"));
         let places = places.map_err(foreign)?;

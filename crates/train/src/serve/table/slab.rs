@@ -8,6 +8,7 @@
 mod cut;
 mod import;
 mod loading;
+mod room;
 mod rule;
 mod saving;
 
@@ -72,6 +73,8 @@ pub(super) struct Slab {
     made: Vec<u64>,
     /// Numbers of rows, while a cut is loaded.
     loading: SlabLoad,
+    /// Rows that there is memory for.
+    n_reserved: usize,
 }
 
 impl Slab {
@@ -92,6 +95,7 @@ impl Slab {
             tracking: None,
             made: Vec::new(),
             loading: SlabLoad::default(),
+            n_reserved: 0,
         };
         slab.start(scope);
         slab
@@ -451,7 +455,7 @@ mod tests {
         vec![var("w", uniform), var("m", RowInit::Constant(0.5))]
     }
 
-    fn slab(scope: &Scope) -> Slab {
+    pub(super) fn slab(scope: &Scope) -> Slab {
         Slab::new(scope, vars(), extent())
     }
 

@@ -212,6 +212,7 @@ impl Slab {
             filter.set_dropped(head.n_dropped);
         }
         self.loading.resize(n_rows)?;
+        self.n_reserved = 0;
         self.resize(scope, (n_rows + 1).next_multiple_of(GROW_ROWS), head.is_whole);
         Ok(())
     }
