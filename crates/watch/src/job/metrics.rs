@@ -59,14 +59,14 @@ fn is_name(text: &str) -> bool {
 }
 
 /// What tells a process from the others.
-struct Identity {
+struct ProcessLabels {
     role: &'static str,
     index: String,
     host: String,
     address: String,
 }
 
-impl Identity {
+impl ProcessLabels {
     fn of(member: &WatchedMember) -> Self {
         let state = member.states.state();
         let named = member.told.name.as_deref().and_then(|name| name.rsplit(' ').next());
@@ -87,14 +87,14 @@ impl Identity {
 
 /// The answer with the numbers of all processes that answer.
 pub(super) fn answer(request: &HttpRequest, watched: &Watched) -> HttpAnswer {
-    let members: Vec<(Identity, &WatchedMember, bool)> = watched
+    let members: Vec<(ProcessLabels, &WatchedMember, bool)> = watched
         .members
         .iter()
         .zip(&watched.shares)
         .map(|(member, shares)| {
             let is_there = !shares.parts.is_empty() || shares.presence == Presence::Heard;
             let is_up = member.is_running() && is_there && member.states.state().is_some();
-            (Identity::of(member), member, is_up)
+            (ProcessLabels::of(member), member, is_up)
         })
         .collect();
     let up = members.iter().map(|(identity, _, is_up)| FamilyRow {

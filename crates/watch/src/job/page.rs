@@ -4,7 +4,7 @@ use count::words::{bytes, count, percent, time};
 use serde_json::{Value, json};
 
 use super::collector::Watched;
-use super::judge::Presence;
+use super::judge::{Concern, Presence};
 use super::member::WatchedMember;
 use super::members::Condition;
 
@@ -298,7 +298,10 @@ fn facts(member: &WatchedMember) -> String {
 
 /// How far the job is, in one line.
 pub(super) fn line(watched: &Watched) -> Option<String> {
-    let speed = watched.values.get("samples_per_second")?;
+    let judgement = &watched.judgement;
+    let Some(speed) = watched.values.get("samples_per_second") else {
+        return (judgement.concern() == Concern::Bad).then(|| judgement.line());
+    };
     let mut parts = vec![format!("{} samples", count(watched.total("trainer_samples")))];
     parts.push(format!("{} samples/s", count(*speed)));
     if let Some(progress) = progress(watched) {
@@ -308,7 +311,7 @@ pub(super) fn line(watched: &Watched) -> Option<String> {
     }
     let fetched = watched.values.iter().filter(|(name, _)| is_fetched(name)).take(4);
     parts.extend(fetched.map(|(name, value)| format!("{name} {}", count(*value))));
-    parts.push(watched.judgement.line());
+    parts.push(judgement.line());
     Some(parts.join(" | "))
 }
 

@@ -1,7 +1,7 @@
 //! Whether the processes of a machine wait for its processors.
 //!
-//! The kernel says how long threads that could run did not (run delay). A process that waits so for longer than it runs
-//! is not slow by itself, and neither are messages to it.
+//! The kernel says how long threads that could run did not (run delay). A process that waits so for much longer than it
+//! runs is not slow by itself, and neither are messages to it.
 
 use std::collections::BTreeMap;
 
@@ -12,6 +12,8 @@ use super::shares::ProcessShares;
 
 /// A process whose threads wait less than this, in seconds of a second, has what it needs.
 const DELAY_MIN: f64 = 0.3;
+/// One that waits so many times as long as it runs has too few. Two busy threads on one processor are not enough.
+const DELAY_RATIO: f64 = 1.5;
 
 /// How much of its processors a process had in the last seconds.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -27,14 +29,15 @@ pub struct ProcessorUse {
 }
 
 impl ProcessShares {
-    /// Whether it waits for processors longer than it has them.
+    /// Whether it waits for processors much longer than it has them.
     pub(super) fn is_starved(&self) -> bool {
-        let of = |one: &ProcessorUse| one.delayed >= DELAY_MIN && one.delayed >= one.used;
-        self.processors.as_ref().is_some_and(of)
+        let is_short =
+            |own: &ProcessorUse| own.delayed >= DELAY_MIN && own.delayed >= DELAY_RATIO * own.used;
+        self.processors.as_ref().is_some_and(is_short)
     }
 }
 
-/// A machine on which processes wait for processors longer than they have them, all together.
+/// A machine on which processes wait for processors much longer than they have them, all together.
 pub(super) fn judge(all: &[ProcessShares]) -> Option<Judgement> {
     let mut hosts: BTreeMap<&str, Vec<(&ProcessShares, &ProcessorUse)>> = BTreeMap::new();
     for one in all {
@@ -45,7 +48,8 @@ pub(super) fn judge(all: &[ProcessShares]) -> Option<Judgement> {
     let found = hosts.iter().find_map(|(host, those)| {
         let sum = |of: fn(&ProcessorUse) -> f64| those.iter().map(|(_, own)| of(own)).sum::<f64>();
         let (used, delayed) = (sum(|own| own.used), sum(|own| own.delayed));
-        let is_short = delayed >= used && those.iter().any(|(one, _)| one.is_starved());
+        let is_short =
+            delayed >= DELAY_RATIO * used && those.iter().any(|(one, _)| one.is_starved());
         is_short.then_some((host, those, used, delayed))
     });
     let (host, those, used, delayed) = found?;
