@@ -72,7 +72,10 @@ pub(super) fn table(body: &[u8], encoding: &Encoding) -> Result<DataFrame> {
             for name in names {
                 let is_read = encoding.features.iter().any(|feature| feature.name == name);
                 if is_read && rows.iter().any(|row| !row.contains_key(&name)) {
-                    return Err(Error::Table(ctr::Error::MissingColumn { column: name }).into());
+                    return Err(Error::Table(ctr::Error::MissingColumn {
+                        column: name,
+                        near: tensor::DidYouMean::default(),
+                    }).into());
                 }
                 let values = rows.iter_mut().map(|row| row.remove(&name).unwrap_or_default());
                 let values = values.collect();
@@ -87,10 +90,11 @@ fn one_series(name: String, values: Vec<Value>) -> Result<Series> {
     let cell = |value| match value {
         Value::Null => Ok(Cell::Missing),
         Value::Bool(truth) => Ok(Cell::Whole(truth.into())),
-        Value::Number(number) => match number.as_i64() {
-            Some(whole) => Ok(Cell::Whole(whole)),
-            None => Ok(Cell::Float(number.as_f64().unwrap_or(f64::NAN))),
-        },
+        Value::Number(number) => Ok(match (number.as_i64(), number.as_u64()) {
+            (Some(whole), _) => Cell::Whole(whole),
+            (None, Some(large)) => Cell::Large(large),
+            (None, None) => Cell::Float(number.as_f64().unwrap_or(f64::NAN)),
+        }),
         Value::String(text) => Ok(Cell::Text(text)),
         Value::Array(_) => Err(unsupported(&name, "a list")),
         Value::Object(_) => Err(unsupported(&name, "an object")),
@@ -184,7 +188,9 @@ fn flatten(
 }
 
 fn integer(slot: &Slot, value: &Value) -> std::result::Result<i64, Error> {
-    value.as_i64().ok_or_else(|| wrong_type(slot, value))
+    // Ids of 2^63 and more keep their bits, as in Fluid.
+    let bits = || value.as_u64().filter(|_| slot.dtype == DType::I64).map(u64::cast_signed);
+    value.as_i64().or_else(bits).ok_or_else(|| wrong_type(slot, value))
 }
 
 fn number(slot: &Slot, value: &Value) -> std::result::Result<f32, Error> {
