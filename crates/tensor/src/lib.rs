@@ -43,7 +43,7 @@ pub use poison::EvenIfPoisoned;
 pub use pool::Pool;
 pub use prefetch::{prefetch, prefetch_row};
 pub use row_init::{Distribution, RowInit};
-pub use rows::{MergeScratch, Rows};
+pub use rows::{MergeScratch, Rows, is_row};
 pub use shape::{AxisSplit, RANK_MAX, Shape};
 pub use tensor::Tensor;
 pub use value::Value;
