@@ -230,7 +230,9 @@ mod tests {
     #[test]
     fn one_value_has_one_text_in_all_tables() {
         let mut cells = Texts::default();
-        ["2024-01-31 10:00:00+02:00", "", "2024-02-01"].iter().for_each(|text| cells.push(text.as_bytes()));
+        ["2024-01-31 10:00:00+02:00", "", "2024-02-01"]
+            .iter()
+            .for_each(|text| cells.push(text.as_bytes()));
         let times = Values::Time(vec![1_706_688_000_000_000, NO_TIME, 1_706_745_600_000_000]);
         for values in [Values::Cells(cells.clone()), Values::Text(cells), times] {
             assert_eq!(Holds::of(&values), Holds::Times);

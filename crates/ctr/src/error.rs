@@ -49,13 +49,17 @@ pub enum Error {
     Unsupported { column: String, found: String },
     #[error("column `{column}` is missing: the model was trained with it.{near}")]
     MissingColumn { column: String, near: DidYouMean },
-    #[error("row {row} has no `{column}`, which the rows before have: give null or None where a value is missing")]
+    #[error(
+        "row {row} has no `{column}`, which the rows before have: give null or None where a value is missing"
+    )]
     MissingValue { column: String, row: usize },
     #[error("column `{column}` held {expected} when the model was trained, and holds {found} now")]
     ColumnType { column: String, expected: &'static str, found: &'static str },
     #[error("column `{column}` holds texts: it can only be a category")]
     NotNumbers { column: String },
-    #[error("column `{column}` held {expected} when the model was trained, and has `{text}` in row {row}")]
+    #[error(
+        "column `{column}` held {expected} when the model was trained, and has `{text}` in row {row}"
+    )]
     NotANumber { column: String, row: usize, expected: &'static str, text: String },
     #[error("column `{column}` is infinite in row {row}")]
     Infinite { column: String, row: usize },

@@ -104,8 +104,7 @@ mod tests {
     #[test]
     fn an_encoding_survives() {
         let scaling = Scaling::Standard { mean: 0.1 + 0.2, scale: 1e-300 };
-        let feature =
-            |name: &str, scaling, holds| Feature { name: name.into(), scaling, holds };
+        let feature = |name: &str, scaling, holds| Feature { name: name.into(), scaling, holds };
         let features = vec![
             feature("a\t\"b", scaling, Holds::Numbers),
             feature("c", Scaling::Log, Holds::Times),

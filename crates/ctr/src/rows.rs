@@ -26,7 +26,9 @@ pub fn frame_of_rows(
             let column = &mut columns[place];
             if column.len() > row {
                 let (file, reason) = (format!("row {row}"), "it is there twice".to_string());
-                return Err(data::Error::BadColumn { file, column: names[place].clone(), reason }.into());
+                return Err(
+                    data::Error::BadColumn { file, column: names[place].clone(), reason }.into()
+                );
             }
             pad(&names[place], column, row, encoding)?;
             column.push(cell);
@@ -43,7 +45,8 @@ pub fn frame_of_rows(
 
 /// Rows that left a column out have nothing there, if nobody reads it.
 fn pad(name: &str, cells: &mut Vec<Cell>, n: usize, encoding: Option<&Encoding>) -> Result<()> {
-    let is_read = |encoding: &Encoding| encoding.features.iter().any(|feature| feature.name == name);
+    let is_read =
+        |encoding: &Encoding| encoding.features.iter().any(|feature| feature.name == name);
     if cells.len() < n && encoding.is_none_or(is_read) {
         return Err(Error::MissingValue { column: name.to_string(), row: cells.len() });
     }

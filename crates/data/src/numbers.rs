@@ -89,10 +89,14 @@ impl Number {
             Number::Whole(number) => Cow::Owned(number.to_string()),
             Number::Large(number) => Cow::Owned(number.to_string()),
             Number::Float(number) if number.is_nan() => Cow::Borrowed(""),
-            Number::Float(number) if number.fract() == 0.0 && (-TWO_63..TWO_63).contains(&number) => {
+            Number::Float(number)
+                if number.fract() == 0.0 && (-TWO_63..TWO_63).contains(&number) =>
+            {
                 Cow::Owned((number as i64).to_string())
             }
-            Number::Float(number) if number.fract() == 0.0 && (TWO_63..TWO_64).contains(&number) => {
+            Number::Float(number)
+                if number.fract() == 0.0 && (TWO_63..TWO_64).contains(&number) =>
+            {
                 Cow::Owned((number as u64).to_string())
             }
             Number::Float(number) => Cow::Owned(number.to_string()),
@@ -131,7 +135,11 @@ mod tests {
             ("NA", ""),
             ("nan", ""),
         ] {
-            assert_eq!(Number::of_text(cell.as_bytes()).map(Number::text).as_deref(), Some(text), "{cell}");
+            assert_eq!(
+                Number::of_text(cell.as_bytes()).map(Number::text).as_deref(),
+                Some(text),
+                "{cell}"
+            );
         }
         assert_eq!(Number::of_text(b"7a"), None);
         assert_eq!(Number::of_text(b"1.2.0"), None);

@@ -275,9 +275,11 @@ fn decimal_scale(descr: &ColumnDescriptor) -> Option<u32> {
 fn unfit(descr: &ColumnDescriptor, cell: CellType) -> Option<String> {
     match descr.physical_type() {
         Physical::INT96 => Some("times of 96 bits are not read".to_string()),
-        _ if decimal_scale(descr).is_some() && descr.type_precision() > PRECISION_MAX => Some(format!(
-            "decimal numbers of more than {PRECISION_MAX} digits are not read; write it as double"
-        )),
+        _ if decimal_scale(descr).is_some() && descr.type_precision() > PRECISION_MAX => {
+            Some(format!(
+                "decimal numbers of more than {PRECISION_MAX} digits are not read; write it as double"
+            ))
+        }
         _ if decimal_scale(descr).is_some() => None,
         Physical::FIXED_LEN_BYTE_ARRAY if !matches!(cell, CellType::Hash(_)) => {
             Some("bytes of fixed length can only be hashed (:hash/N)".to_string())
@@ -323,13 +325,17 @@ impl ColumnValues {
     fn decimals(self, scale: u32) -> std::result::Result<Vec<Number>, ParquetError> {
         let number = |digits: i128| Number::of_decimal(digits, scale);
         Ok(match self {
-            ColumnValues::Whole(values) => values.iter().map(|&digits| number(digits.into())).collect(),
+            ColumnValues::Whole(values) => {
+                values.iter().map(|&digits| number(digits.into())).collect()
+            }
             ColumnValues::Text(bytes, ends) => {
                 let mut from = 0;
                 let digits = ends.iter().map(|&end| {
                     let digits = big_endian(&bytes[from..end]).map(number);
                     from = end;
-                    digits.ok_or_else(|| ParquetError::General("a decimal number of more than 128 bits".into()))
+                    digits.ok_or_else(|| {
+                        ParquetError::General("a decimal number of more than 128 bits".into())
+                    })
                 });
                 digits.collect::<std::result::Result<_, _>>()?
             }

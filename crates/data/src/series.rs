@@ -74,7 +74,8 @@ pub enum Values {
 impl Values {
     /// Numbers in the smallest form that holds them exactly.
     pub fn of_numbers(numbers: Vec<Number>) -> Self {
-        let whole = |number: &Number| if let Number::Whole(whole) = number { Some(*whole) } else { None };
+        let whole =
+            |number: &Number| if let Number::Whole(whole) = number { Some(*whole) } else { None };
         if let Some(whole) = numbers.iter().map(whole).collect::<Option<Vec<i64>>>()
             && !whole.is_empty()
         {

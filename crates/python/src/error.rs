@@ -7,8 +7,8 @@ use data::Error as DataError;
 use fleet::Error as FleetError;
 use program::Error as ProgramError;
 use pyo3::exceptions::{
-    PyAssertionError, PyException, PyKeyboardInterrupt, PyMemoryError, PyNotImplementedError, PyRuntimeError,
-    PySystemExit, PyTypeError, PyValueError,
+    PyAssertionError, PyException, PyKeyboardInterrupt, PyMemoryError, PyNotImplementedError,
+    PyRuntimeError, PySystemExit, PyTypeError, PyValueError,
 };
 use pyo3::{PyErr, create_exception};
 use train::Error as TrainError;

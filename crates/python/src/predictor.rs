@@ -190,7 +190,10 @@ fn columns_of_rows<'py>(data: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, 
                 }
             };
             if column.len() != at {
-                return Err(wrong(&name.str()?.to_string(), "it is not given in the samples before"));
+                return Err(wrong(
+                    &name.str()?.to_string(),
+                    "it is not given in the samples before",
+                ));
             }
             column.append(value)?;
         }

@@ -92,7 +92,9 @@ impl Gathered {
         }
         match (&mut self.values, cell) {
             (V::Whole(all), Datum::Whole(number)) => put(all, number),
-            (V::Float(all), Datum::Float(number)) if self.is_short => put(all, widen(number as f32)),
+            (V::Float(all), Datum::Float(number)) if self.is_short => {
+                put(all, widen(number as f32))
+            }
             (V::Float(all), cell) => put(all, number_of(cell).to_f64()),
             (V::Time(nanos, all), Datum::Whole(number)) => {
                 let micros = (i128::from(number) * *nanos).div_euclid(1000);

@@ -92,9 +92,23 @@ impl PageRoom {
     /// A page as it was before it was packed.
     fn unpack(&mut self, page: Page) -> Result<Page> {
         Ok(match page {
-            Page::DataPage { buf, num_values, encoding, def_level_encoding, rep_level_encoding, statistics } => {
+            Page::DataPage {
+                buf,
+                num_values,
+                encoding,
+                def_level_encoding,
+                rep_level_encoding,
+                statistics,
+            } => {
                 let buf = self.bytes(&buf, 0)?;
-                Page::DataPage { buf, num_values, encoding, def_level_encoding, rep_level_encoding, statistics }
+                Page::DataPage {
+                    buf,
+                    num_values,
+                    encoding,
+                    def_level_encoding,
+                    rep_level_encoding,
+                    statistics,
+                }
             }
             Page::DictionaryPage { buf, num_values, encoding, is_sorted } => {
                 let buf = self.bytes(&buf, 0)?;

@@ -75,7 +75,8 @@ pub(super) fn table(body: &[u8], encoding: &Encoding) -> Result<DataFrame> {
                     return Err(Error::Table(ctr::Error::MissingColumn {
                         column: name,
                         near: tensor::DidYouMean::default(),
-                    }).into());
+                    })
+                    .into());
                 }
                 let values = rows.iter_mut().map(|row| row.remove(&name).unwrap_or_default());
                 let values = values.collect();

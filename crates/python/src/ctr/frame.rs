@@ -168,7 +168,8 @@ fn column(name: &str, values: &Bound<'_, PyAny>) -> PyResult<Values> {
         ("f", 2) => {
             // Numbers of 16 bits, too, are what their shortest text says.
             let texts: Vec<String> = array.call_method1("astype", ("str",))?.extract()?;
-            let number = |text: &String| Number::of_text(text.as_bytes()).unwrap_or(Number::Missing);
+            let number =
+                |text: &String| Number::of_text(text.as_bytes()).unwrap_or(Number::Missing);
             Ok(Values::Float(texts.iter().map(|text| number(text).to_f64()).collect()))
         }
         ("f", _) => {
@@ -226,7 +227,9 @@ fn cell(column: &str, item: &Bound<'_, PyAny>) -> PyResult<Cell> {
             let micros: i64 = micros.call_method1("astype", ("int64",))?.extract()?;
             return Ok(if micros == NO_TIME { Cell::Missing } else { Cell::Time(micros) });
         }
-        ("numpy", "float32") => return Ok(Cell::of_number(Number::of_float(widen(item.extract()?)))),
+        ("numpy", "float32") => {
+            return Ok(Cell::of_number(Number::of_float(widen(item.extract()?))));
+        }
         ("numpy", _) => {
             // A number of numpy: its own Python number.
             let number = item.call_method0("item")?;
@@ -236,7 +239,9 @@ fn cell(column: &str, item: &Bound<'_, PyAny>) -> PyResult<Cell> {
         }
         ("decimal" | "_pydecimal", "Decimal") => {
             let text: String = item.call_method1("__format__", ("f",))?.extract()?;
-            return Ok(Cell::of_number(Number::of_text(text.as_bytes()).unwrap_or(Number::Missing)));
+            return Ok(Cell::of_number(
+                Number::of_text(text.as_bytes()).unwrap_or(Number::Missing),
+            ));
         }
         _ if item.hasattr("isoformat")? && item.hasattr("year")? => {
             let text: String = item.call_method0("isoformat")?.extract()?;

@@ -311,8 +311,23 @@ impl PyCtr {
 
 /// What `CTR` can be told.
 const SETTINGS: [&str; 17] = [
-    "target", "model", "loss", "positive", "epochs", "batch_size", "learning_rate", "dim", "hidden", "l2", "ids",
-    "validation", "patience", "seed", "columns", "mode", "verbose",
+    "target",
+    "model",
+    "loss",
+    "positive",
+    "epochs",
+    "batch_size",
+    "learning_rate",
+    "dim",
+    "hidden",
+    "l2",
+    "ids",
+    "validation",
+    "patience",
+    "seed",
+    "columns",
+    "mode",
+    "verbose",
 ];
 
 fn refuse_others(others: Option<&Bound<'_, PyDict>>) -> PyResult<()> {

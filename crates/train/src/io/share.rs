@@ -30,7 +30,9 @@ impl Share {
     /// Whether a row of the whole is here.
     pub(crate) fn has(&self, row: i64) -> bool {
         match self {
-            Share::Range(range) => range.contains(&row) || range.start == 0 && is_row(row, range.end),
+            Share::Range(range) => {
+                range.contains(&row) || range.start == 0 && is_row(row, range.end)
+            }
             Share::Hash { server, n_servers, height } => {
                 is_row(row, *height) && server_of(row, *n_servers) == *server
             }
