@@ -134,7 +134,10 @@ fn time_in(text: &[u8]) -> Option<i64> {
 /// The text that the same value has in a table with types: `7` for `7.0` and `007`, `1` for `True`. What
 /// is no number stays as it is.
 pub(crate) fn plain(text: &str) -> Cow<'_, str> {
-    Number::of_text(text.as_bytes()).map_or(Cow::Borrowed(text), Number::text)
+    match Number::of_text(text.as_bytes()) {
+        Some(number) => number.text(),
+        None => Cow::Borrowed(text),
+    }
 }
 
 /// The row of a value that is not what a column holds.

@@ -50,7 +50,7 @@ pub enum Error {
     #[error("column `{column}` is missing: the model was trained with it.{near}")]
     MissingColumn { column: String, near: DidYouMean },
     #[error(
-        "row {row} has no `{column}`, which the rows before have: give null or None where a value is missing"
+        "row {row} has no `{column}`, which other rows have: give null or None where a value is missing"
     )]
     MissingValue { column: String, row: usize },
     #[error("column `{column}` held {expected} when the model was trained, and holds {found} now")]

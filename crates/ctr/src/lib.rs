@@ -35,7 +35,7 @@ pub use error::{Error, Result};
 pub use feature::Feature;
 pub use fit::{Trained, Training};
 pub use model::CtrModel;
-pub use rows::frame_of_rows;
+pub use rows::{NamedCell, frame_of_rows};
 pub use saved::EncodedModel;
 pub use settings::Ctr;
 pub use target::CtrTarget;

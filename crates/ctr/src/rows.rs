@@ -8,16 +8,25 @@ use crate::cells::{Cell, values_of};
 use crate::encode::Encoding;
 use crate::error::{Error, Result};
 
+/// A value of a row.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NamedCell {
+    /// The column.
+    pub name: String,
+    /// The value.
+    pub cell: Cell,
+}
+
 /// A table of rows, each a value for each name. If a model is to read it, a row may leave out what the model does not read.
 pub fn frame_of_rows(
-    rows: Vec<Vec<(String, Cell)>>,
+    rows: Vec<Vec<NamedCell>>,
     encoding: Option<&Encoding>,
 ) -> Result<DataFrame> {
     let n_rows = rows.len();
     let (mut names, mut places): (Vec<String>, BTreeMap<String, usize>) = Default::default();
     let mut columns: Vec<Vec<Cell>> = Vec::new();
     for (row, cells) in rows.into_iter().enumerate() {
-        for (name, cell) in cells {
+        for NamedCell { name, cell } in cells {
             let place = *places.entry(name).or_insert_with_key(|name| {
                 names.push(name.clone());
                 columns.push(Vec::new());

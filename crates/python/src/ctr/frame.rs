@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use ::ctr::{Cell, Encoding, frame_of_rows, values_of};
+use ::ctr::{Cell, Encoding, NamedCell, frame_of_rows, values_of};
 use data::{DataFrame, NO_TIME, Number, Series, Values, time_of_text, widen};
 use fleet::{env, stores};
 use pyo3::exceptions::PyTypeError;
@@ -81,7 +81,7 @@ fn file_names(table: &Bound<'_, PyAny>) -> PyResult<Option<Vec<String>>> {
 }
 
 /// The rows of a list of dictionaries, or of one dictionary with one value for each name; `None` if it is something else.
-fn rows_of(table: &Bound<'_, PyAny>) -> PyResult<Option<Vec<Vec<(String, Cell)>>>> {
+fn rows_of(table: &Bound<'_, PyAny>) -> PyResult<Option<Vec<Vec<NamedCell>>>> {
     if let Ok(row) = table.cast::<PyDict>() {
         let is_row = !row.is_empty() && row.values().iter().all(|value| is_one(&value));
         return if is_row { Ok(Some(vec![row_of(row)?])) } else { Ok(None) };
@@ -100,13 +100,14 @@ fn is_one(value: &Bound<'_, PyAny>) -> bool {
     value.is_instance_of::<PyString>() || value.is_instance_of::<PyBytes>() || value.len().is_err()
 }
 
-fn row_of(row: &Bound<'_, PyDict>) -> PyResult<Vec<(String, Cell)>> {
-    let pair = |(name, value): (Bound<'_, PyAny>, Bound<'_, PyAny>)| {
+fn row_of(row: &Bound<'_, PyDict>) -> PyResult<Vec<NamedCell>> {
+    let mut cells = Vec::with_capacity(row.len());
+    for (name, value) in row.iter() {
         let name: String = name.str()?.extract()?;
         let cell = cell(&name, &value)?;
-        Ok((name, cell))
-    };
-    row.iter().map(pair).collect()
+        cells.push(NamedCell { name, cell });
+    }
+    Ok(cells)
 }
 
 /// A column as an array that has all its values. Where whole numbers are missing, pyarrow, polars and the categories of pandas
@@ -167,7 +168,7 @@ fn column(name: &str, values: &Bound<'_, PyAny>) -> PyResult<Values> {
         }
         ("f", 2) => {
             // Numbers of 16 bits, too, are what their shortest text says.
-            let texts: Vec<String> = array.call_method1("astype", ("str",))?.extract()?;
+            let texts: Vec<String> = array.call_method1("astype", ("str",))?.call_method0("tolist")?.extract()?;
             let number =
                 |text: &String| Number::of_text(text.as_bytes()).unwrap_or(Number::Missing);
             Ok(Values::Float(texts.iter().map(|text| number(text).to_f64()).collect()))
