@@ -18,10 +18,7 @@ pub struct NamedCell {
 }
 
 /// A table of rows, each a value for each name. If a model is to read it, a row may leave out what the model does not read.
-pub fn frame_of_rows(
-    rows: Vec<Vec<NamedCell>>,
-    encoding: Option<&Encoding>,
-) -> Result<DataFrame> {
+pub fn frame_of_rows(rows: Vec<Vec<NamedCell>>, encoding: Option<&Encoding>) -> Result<DataFrame> {
     let n_rows = rows.len();
     let (mut names, mut places): (Vec<String>, BTreeMap<String, usize>) = Default::default();
     let mut columns: Vec<Vec<Cell>> = Vec::new();

@@ -168,7 +168,8 @@ fn column(name: &str, values: &Bound<'_, PyAny>) -> PyResult<Values> {
         }
         ("f", 2) => {
             // Numbers of 16 bits, too, are what their shortest text says.
-            let texts: Vec<String> = array.call_method1("astype", ("str",))?.call_method0("tolist")?.extract()?;
+            let texts: Vec<String> =
+                array.call_method1("astype", ("str",))?.call_method0("tolist")?.extract()?;
             let number =
                 |text: &String| Number::of_text(text.as_bytes()).unwrap_or(Number::Missing);
             Ok(Values::Float(texts.iter().map(|text| number(text).to_f64()).collect()))
