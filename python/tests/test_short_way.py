@@ -139,7 +139,7 @@ class Serving:
 
     def predict(self, body):
         answer = json.loads(self.ask("/predict", json.dumps(body).encode()))
-        return answer.get("error") or [row for (row,) in next(iter(answer["predictions"].values()))]
+        return answer.get("error") or answer["predictions"]["clicked"]
 
 
 def raw(columns):
@@ -159,8 +159,8 @@ def test_a_saved_model_is_used_with_the_columns_of_training(model, tmp_path):
     model.save(tmp_path / "model")
     predictor = pw.Predictor(tmp_path / "model")
     assert predictor.columns == model.columns and "4 columns" in repr(predictor)
-    assert numpy.allclose(predictor.predict(test)[:, 0], expected, atol=1e-6)
-    assert numpy.allclose(predictor.predict(Frame(test))[:, 0], expected, atol=1e-6)
+    assert numpy.allclose(predictor.predict(test), expected, atol=1e-6)
+    assert numpy.allclose(predictor.predict(Frame(test)), expected, atol=1e-6)
     del test["clicked"]
     with pytest.raises(ValueError, match="column `city` is missing"):
         predictor.predict({name: values for name, values in test.items() if name != "city"})
@@ -172,7 +172,6 @@ def test_a_saved_model_is_used_with_the_columns_of_training(model, tmp_path):
         assert numpy.allclose(serving.predict({"columns": lists}), expected, atol=1e-6)
         assert numpy.allclose(serving.predict({"rows": rows}), expected, atol=1e-6)
         for wrong, words in [
-            ([{**rows[0], "town": 1}, rows[1]], "column `town` was not there"),
             ([rows[0], {"city": "Rome"}], "column `price` is missing"),
             ([{**rows[0], "city": 5}], "column `city` held texts"),
             ([rows[0], {**rows[1], "city": 5}], "column `city` has mixed types"),
@@ -193,7 +192,7 @@ def test_a_server_hashes_whole_numbers(tmp_path):
     expected = trained.predict({"ad_id": ads[:50]})
     trained.save(tmp_path / "model")
     predicted = pw.Predictor(tmp_path / "model").predict({"ad_id": ads[:50]})
-    assert numpy.allclose(predicted[:, 0], expected, atol=1e-6)
+    assert numpy.allclose(predicted, expected, atol=1e-6)
     with Serving(tmp_path, "model") as serving:
         assert numpy.allclose(serving.predict({"rows": [{"ad_id": int(ad)} for ad in ads[:50]]}), expected, atol=1e-6)
         answer = serving.ask("/predict", raw({"ad_id": ads[:50]}), "application/x-paddlewheel-columns")
@@ -417,8 +416,8 @@ def test_bad_tables_are_refused(data):
         fit(changed(data, clicked=missing))
     with pytest.raises(ValueError, match="more than two values"):
         fit(changed(data, clicked=numpy.arange(n) % 3))
-    with pytest.raises(TypeError, match="datetime"):
-        fit(changed(data, day=numpy.zeros(n, "datetime64[s]")))
+    with pytest.raises(TypeError, match="timedelta"):
+        fit(changed(data, day=numpy.zeros(n, "timedelta64[s]")))
     with pytest.raises(TypeError, match="a list"):
         fit(changed(data, day=numpy.array([[1], [1, 2]] * (n // 2), dtype=object)))
     with pytest.raises(ValueError, match="infinite in row 0"):
@@ -459,8 +458,6 @@ def test_bad_predictions_are_refused(model, data, tmp_path):
     few = part(data, slice(0, 5))
     with pytest.raises(ValueError, match="`city` is missing"):
         model.predict(changed(few, city=None))
-    with pytest.raises(ValueError, match="`town` was not there"):
-        model.predict(changed(few, town=few["city"]))
     with pytest.raises(TypeError, match="`city` held texts.*numbers now"):
         model.predict(changed(few, city=numpy.arange(5)))
     with pytest.raises(TypeError, match="`price` held numbers.*texts now"):

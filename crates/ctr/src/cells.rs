@@ -1,8 +1,8 @@
-//! The values of columns, as numbers and as texts.
+//! The values of columns, as numbers, times and texts. One rule for each type, whatever the table came from (docs/ctr.md).
 
 use std::borrow::Cow;
 
-use data::{Texts, Values};
+use data::{NO_TIME, Number, Texts, Values, room, time_of_text, time_seconds, time_text};
 
 use crate::error::{Error, Result};
 
@@ -13,17 +13,32 @@ pub enum Cell {
     Missing,
     /// A whole number, or a truth value.
     Whole(i64),
+    /// A whole number of 2⁶³ and more.
+    Large(u64),
     /// A number.
     Float(f64),
+    /// A time: microseconds since the beginning of 1970 in UTC.
+    Time(i64),
     /// A text.
     Text(String),
 }
 
 impl Cell {
+    /// A number.
+    pub fn of_number(number: Number) -> Self {
+        match number {
+            Number::Missing => Cell::Missing,
+            Number::Whole(number) => Cell::Whole(number),
+            Number::Large(number) => Cell::Large(number),
+            Number::Float(number) => Cell::Float(number),
+        }
+    }
+
     fn type_name(&self) -> &'static str {
         match self {
             Cell::Missing => "nothing",
-            Cell::Whole(_) | Cell::Float(_) => "numbers",
+            Cell::Whole(_) | Cell::Large(_) | Cell::Float(_) => "numbers",
+            Cell::Time(_) => "times",
             Cell::Text(_) => "texts",
         }
     }
@@ -38,83 +53,159 @@ pub fn values_of(column: &str, cells: &[Cell]) -> Result<Values> {
         let (column, found) = (column.to_string(), cells[row].type_name());
         return Err(Error::MixedColumn { column, row, first, found });
     }
-    if first == "texts" {
-        let mut texts = Texts::default();
-        for cell in cells {
-            texts.push(if let Cell::Text(text) = cell { text.as_bytes() } else { b"" });
+    Ok(match first {
+        "texts" => {
+            let mut texts = Texts::default();
+            for cell in cells {
+                texts.try_push(if let Cell::Text(text) = cell { text.as_bytes() } else { b"" })?;
+            }
+            Values::Text(texts)
         }
-        return Ok(Values::Text(texts));
-    }
-    let whole = |cell: &Cell| if let Cell::Whole(number) = cell { Some(*number) } else { None };
-    if let Some(whole) = cells.iter().map(whole).collect::<Option<Vec<i64>>>() {
-        return Ok(Values::Whole(whole));
-    }
-    let float = |cell: &Cell| match cell {
-        Cell::Whole(number) => *number as f64,
-        Cell::Float(number) => *number,
-        Cell::Missing | Cell::Text(_) => f64::NAN,
-    };
-    Ok(Values::Float(cells.iter().map(float).collect()))
+        "times" => Values::Time(filled(cells.iter().map(|cell| match cell {
+            Cell::Time(micros) => *micros,
+            _ => NO_TIME,
+        }))?),
+        _ => Values::of_numbers(filled(cells.iter().map(|cell| match cell {
+            Cell::Whole(number) => Number::Whole(*number),
+            Cell::Large(number) => Number::Large(*number),
+            Cell::Float(number) => Number::of_float(*number),
+            Cell::Missing | Cell::Time(_) | Cell::Text(_) => Number::Missing,
+        }))?),
+    })
 }
 
-/// What other programs write into a column of numbers where there is none.
-const NO_NUMBER: [&[u8]; 8] = [b"", b"NA", b"N/A", b"<NA>", b"null", b"NULL", b"None", b"\\N"];
+/// What is in memory for each row of a table; an error if there is no room for it.
+pub(crate) fn filled<T>(values: impl ExactSizeIterator<Item = T>) -> Result<Vec<T>> {
+    let mut all = Vec::new();
+    room(&mut all, values.len())?;
+    all.extend(values);
+    Ok(all)
+}
 
-/// A cell of a text file as a number: `None` if it is none, not a number if nothing is there. Truth values are
-/// numbers, as in tables with types.
-pub(crate) fn number_in(text: &[u8]) -> Option<f64> {
-    match text.trim_ascii() {
-        text if NO_NUMBER.contains(&text) => Some(f64::NAN),
-        b"true" | b"True" | b"TRUE" => Some(1.0),
-        b"false" | b"False" | b"FALSE" => Some(0.0),
-        text => std::str::from_utf8(text).ok()?.parse().ok(),
+/// What the values of a column are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Holds {
+    Numbers,
+    Times,
+    Texts,
+}
+
+impl Holds {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Holds::Numbers => "numbers",
+            Holds::Times => "times",
+            Holds::Texts => "texts",
+        }
+    }
+
+    /// What a column holds. Texts all of which are times are times, in every table; texts of a file without types may
+    /// also be numbers.
+    pub(crate) fn of(values: &Values) -> Self {
+        let are_times = |texts: &Texts| {
+            let mut some = false;
+            texts.iter().all(|text| {
+                time_in(text).is_some_and(|micros| {
+                    some |= micros != NO_TIME;
+                    true
+                })
+            }) && some
+        };
+        match values {
+            Values::Whole(_) | Values::Float(_) | Values::Mixed(_) => Holds::Numbers,
+            Values::Time(_) => Holds::Times,
+            Values::Cells(texts) if texts.iter().all(|text| Number::of_text(text).is_some()) => {
+                Holds::Numbers
+            }
+            Values::Text(texts) | Values::Cells(texts) if are_times(texts) => Holds::Times,
+            Values::Text(_) | Values::Cells(_) => Holds::Texts,
+        }
+    }
+}
+
+/// A text as a time: `None` if it is none, [`NO_TIME`] if nothing is there.
+fn time_in(text: &[u8]) -> Option<i64> {
+    match Number::of_text(text) {
+        Some(Number::Missing) => Some(NO_TIME),
+        _ => time_of_text(std::str::from_utf8(text).ok()?),
     }
 }
 
 /// The text that the same value has in a table with types: `7` for `7.0` and `007`, `1` for `True`. What
 /// is no number stays as it is.
 pub(crate) fn plain(text: &str) -> Cow<'_, str> {
-    if let Ok(whole) = text.trim().parse::<i64>() {
-        return Cow::Owned(whole.to_string());
-    }
-    match number_in(text.as_bytes()) {
-        Some(number) if number.is_nan() => Cow::Borrowed(""),
-        Some(number) => Cow::Owned(number.to_string()),
+    match Number::of_text(text.as_bytes()) {
+        Some(number) => number.text(),
         None => Cow::Borrowed(text),
     }
 }
 
-/// The numbers of a column, if it holds numbers; missing ones are not a number.
-pub(crate) fn numbers(values: &Values) -> Option<Vec<f64>> {
-    match values {
-        Values::Whole(whole) => Some(whole.iter().map(|&number| number as f64).collect()),
-        Values::Float(floats) => Some(floats.clone()),
-        Values::Text(_) => None,
-        Values::Cells(texts) => texts.iter().map(number_in).collect(),
+/// The row of a value that is not what a column holds.
+pub(crate) struct BadValue(pub(crate) usize);
+
+/// The numbers of a column that holds numbers or times (in seconds); missing ones are not a number.
+pub(crate) fn numbers(
+    values: &Values,
+    holds: Holds,
+) -> Result<std::result::Result<Vec<f64>, BadValue>> {
+    let (mut all, n) = (Vec::new(), values.len());
+    room(&mut all, n)?;
+    for row in 0..n {
+        match number_at(values, row, holds) {
+            Some(number) => all.push(number),
+            None => return Ok(Err(BadValue(row))),
+        }
+    }
+    Ok(Ok(all))
+}
+
+fn number_at(values: &Values, row: usize, holds: Holds) -> Option<f64> {
+    match (values, holds) {
+        (_, Holds::Texts) => None,
+        (Values::Text(texts) | Values::Cells(texts), Holds::Numbers) => {
+            Number::of_text(texts.get(row)).map(Number::to_f64)
+        }
+        (Values::Text(texts) | Values::Cells(texts), Holds::Times) => {
+            time_in(texts.get(row)).map(time_seconds)
+        }
+        (Values::Time(micros), Holds::Times) => Some(time_seconds(micros[row])),
+        (Values::Time(micros), Holds::Numbers) => Some(f64::NAN).filter(|_| micros[row] == NO_TIME),
+        (values, Holds::Numbers) => values.number(row).map(Number::to_f64),
+        // A column of nothing has no type.
+        (values, Holds::Times) => values.number(row).map(Number::to_f64).filter(|x| x.is_nan()),
     }
 }
 
-/// Whether no value is there.
-pub(crate) fn is_all_missing(values: &Values) -> bool {
-    match values {
-        Values::Whole(whole) => whole.is_empty(),
-        Values::Float(floats) => floats.iter().all(|number| number.is_nan()),
-        Values::Text(texts) | Values::Cells(texts) => texts.iter().all(<[u8]>::is_empty),
+/// The text of a value of a column, from which its id is made: whole numbers without a point, times as
+/// `2024-01-31T10:00:00`, nothing for what is missing. `None` if it is something else than the column holds.
+pub(crate) fn text_in(values: &Values, row: usize, holds: Holds) -> Option<Cow<'_, str>> {
+    match (values, holds) {
+        (Values::Text(texts) | Values::Cells(texts), Holds::Texts) => {
+            Some(String::from_utf8_lossy(texts.get(row)))
+        }
+        (Values::Text(texts) | Values::Cells(texts), Holds::Numbers) => {
+            Number::of_text(texts.get(row)).map(Number::text)
+        }
+        (Values::Text(texts) | Values::Cells(texts), Holds::Times) => {
+            time_in(texts.get(row)).map(|micros| Cow::Owned(time_text(micros)))
+        }
+        (Values::Time(micros), Holds::Times) => Some(Cow::Owned(time_text(micros[row]))),
+        (Values::Time(micros), _) => Some(Cow::Borrowed("")).filter(|_| micros[row] == NO_TIME),
+        (values, Holds::Numbers) => values.number(row).map(Number::text),
+        (values, _) => values.number(row).filter(|one| one.to_f64().is_nan()).map(Number::text),
     }
 }
 
-/// The text of a value, from which its id is made: whole numbers without a point, nothing for what is
-/// missing.
+/// The text of a value of a column that is not known.
 pub(crate) fn text_of(values: &Values, row: usize) -> Cow<'_, str> {
     match values {
-        Values::Whole(whole) => Cow::Owned(whole[row].to_string()),
-        Values::Float(floats) if floats[row].is_nan() => Cow::Borrowed(""),
-        Values::Float(floats) => Cow::Owned(floats[row].to_string()),
         Values::Text(texts) => String::from_utf8_lossy(texts.get(row)),
         Values::Cells(texts) => match String::from_utf8_lossy(texts.get(row)) {
             Cow::Borrowed(text) => plain(text),
             Cow::Owned(text) => Cow::Owned(text),
         },
+        Values::Time(micros) => Cow::Owned(time_text(micros[row])),
+        values => values.number(row).map_or(Cow::Borrowed(""), Number::text),
     }
 }
 
@@ -123,30 +214,36 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cell_has_the_text_of_its_value() {
-        for (cell, text) in [
-            ("7", "7"),
-            ("7.0", "7"),
-            (" 007", "7"),
-            ("7.5", "7.5"),
-            ("9007199254740993", "9007199254740993"),
-            ("True", "1"),
-            ("FALSE", "0"),
-            ("", ""),
-            ("NA", ""),
-            ("Rome", "Rome"),
-            ("7a", "7a"),
-        ] {
-            assert_eq!(plain(cell), text, "{cell}");
-        }
-    }
-
-    #[test]
     fn texts_beside_numbers_are_refused() {
         let cells = [Cell::Missing, Cell::Text("a".into()), Cell::Whole(1)];
         let error = values_of("x", &cells).unwrap_err();
         assert!(matches!(error, Error::MixedColumn { row: 2, .. }), "{error}");
-        let numbers = values_of("x", &[Cell::Whole(1), Cell::Float(0.5)]).unwrap();
+        let numbers = values_of("x", &[Cell::Float(1.0), Cell::Float(0.5)]).unwrap();
         assert_eq!(numbers, Values::Float(vec![1.0, 0.5]));
+    }
+
+    #[test]
+    fn a_missing_number_leaves_the_others_as_they_are() {
+        let cells = [Cell::Whole(9_007_199_254_740_993), Cell::Missing, Cell::Large(u64::MAX)];
+        let values = values_of("x", &cells).unwrap();
+        let texts: Vec<_> = (0..3).map(|row| text_of(&values, row).into_owned()).collect();
+        assert_eq!(texts, ["9007199254740993", "", "18446744073709551615"]);
+    }
+
+    #[test]
+    fn one_value_has_one_text_in_all_tables() {
+        let mut cells = Texts::default();
+        ["2024-01-31 10:00:00+02:00", "", "2024-02-01"]
+            .iter()
+            .for_each(|text| cells.push(text.as_bytes()));
+        let times = Values::Time(vec![1_706_688_000_000_000, NO_TIME, 1_706_745_600_000_000]);
+        for values in [Values::Cells(cells.clone()), Values::Text(cells), times] {
+            assert_eq!(Holds::of(&values), Holds::Times);
+            let text = |row| text_in(&values, row, Holds::Times).unwrap().into_owned();
+            assert_eq!([text(0), text(1), text(2)], ["2024-01-31T08:00:00", "", "2024-02-01"]);
+            let all = numbers(&values, Holds::Times).unwrap().ok().unwrap();
+            assert_eq!((all[0], all[2]), (1_706_688_000.0, 1_706_745_600.0));
+            assert!(all[1].is_nan());
+        }
     }
 }

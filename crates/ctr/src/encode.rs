@@ -1,9 +1,9 @@
 //! From columns to numbers and ids: what a model learned about its columns, to be used again.
 
-use data::{DataFrame, Series, Values, hash_id};
+use data::{DataFrame, Values, hash_id, room};
 use tensor::DidYouMean;
 
-use crate::cells::{is_all_missing, text_of};
+use crate::cells::{BadValue, Holds, text_in};
 use crate::error::{Error, Result};
 use crate::feature::{Feature, Scaling};
 use crate::guess;
@@ -55,11 +55,9 @@ impl Encoding {
         if features.is_empty() {
             return Err(Error::NoFeatures { target: target.name });
         }
-        let is_category = |series: &&Series| {
-            features.iter().any(|one| one.name == series.name && one.scaling == Scaling::Category)
-        };
-        let different =
-            || guess::n_different(frame.series().iter().filter(is_category).map(|one| &one.values));
+        let categories = features.iter().filter(|feature| feature.scaling == Scaling::Category);
+        let columns = categories.filter_map(|one| Some((&frame.get(&one.name)?.values, one.holds)));
+        let different = || guess::n_different(columns);
         let n_ids = settings.n_ids.unwrap_or_else(|| guess::n_ids(different()));
         Ok(Self { features, target, n_ids })
     }
@@ -84,20 +82,38 @@ impl Encoding {
         names.find(|name| !is_taken(name)).expect("there are more names than columns")
     }
 
-    /// A table as the model reads it. The target may be there and is not read.
+    /// The columns of a table that the model does not read.
+    pub fn extra_columns(&self, frame: &DataFrame) -> Vec<String> {
+        let names = frame.series().iter().map(|series| &series.name);
+        let is_extra = |name: &&String| {
+            **name != self.target.name && self.features.iter().all(|feature| feature.name != **name)
+        };
+        names.filter(is_extra).cloned().collect()
+    }
+
+    /// A sentence about the columns of a table that the model does not read, if there are some.
+    pub fn warning(&self, frame: &DataFrame) -> Option<String> {
+        let extra = self.extra_columns(frame);
+        let names: Vec<String> = extra.iter().map(|name| format!("`{name}`")).collect();
+        let what = if names.len() == 1 { "a column" } else { "columns" };
+        (!names.is_empty()).then(|| {
+            format!("the table has {what} that the model does not read: {}", names.join(", "))
+        })
+    }
+
+    /// A table as the model reads it. Other columns may be there and are not read.
     pub(crate) fn apply(&self, frame: &DataFrame) -> Result<Encoded> {
-        let names = || self.features.iter().map(|feature| feature.name.as_str());
-        for series in frame.series() {
-            if series.name != self.target.name && !names().any(|name| name == series.name) {
-                let near = DidYouMean::among(&series.name, names());
-                return Err(Error::ExtraColumn { column: series.name.clone(), near });
-            }
-        }
         let (n_rows, width) = (frame.n_rows(), self.n_numbers());
-        let mut encoded = Encoded { n_rows, numbers: vec![0.0; n_rows * width], ids: Vec::new() };
+        let mut encoded = Encoded { n_rows, numbers: Vec::new(), ids: Vec::new() };
+        room(&mut encoded.numbers, n_rows * width)?;
+        encoded.numbers.resize(n_rows * width, 0.0);
         let mut place = 0;
         for feature in &self.features {
-            let missing = || Error::MissingColumn { column: feature.name.clone() };
+            let missing = || {
+                let extra = self.extra_columns(frame);
+                let near = DidYouMean::among(&feature.name, extra.iter().map(String::as_str));
+                Error::MissingColumn { column: feature.name.clone(), near }
+            };
             let series = frame.get(&feature.name).ok_or_else(missing)?;
             if feature.scaling == Scaling::Category {
                 encoded.ids.push(self.ids(feature, &series.values)?);
@@ -137,25 +153,21 @@ impl Encoding {
     }
 
     fn ids(&self, feature: &Feature, values: &Values) -> Result<Vec<i64>> {
-        let found = match values {
-            Values::Text(_) => "texts",
-            Values::Whole(_) | Values::Float(_) => "numbers",
-            // Of a file without types both can be made.
-            Values::Cells(_) if feature.holds_texts => "texts",
-            Values::Cells(_) => "numbers",
-        };
-        let expected = if feature.holds_texts { "texts" } else { "numbers" };
-        if found != expected && !is_all_missing(values) {
-            return Err(Error::ColumnType { column: feature.name.clone(), expected, found });
+        let (slot, mut ids) = (Some(feature.name.as_str()), Vec::new());
+        room(&mut ids, values.len())?;
+        for row in 0..values.len() {
+            let id = match (values, feature.holds) {
+                // Texts are what they are, byte by byte.
+                (Values::Text(texts) | Values::Cells(texts), Holds::Texts) => {
+                    hash_id(texts.get(row), slot, self.n_ids)
+                }
+                (values, holds) => match text_in(values, row, holds) {
+                    Some(text) => hash_id(&*text, slot, self.n_ids),
+                    None => return Err(feature.refuse(values, &BadValue(row))),
+                },
+            };
+            ids.push(id);
         }
-        let (slot, n) = (Some(feature.name.as_str()), self.n_ids);
-        Ok(match values {
-            Values::Text(texts) => texts.iter().map(|text| hash_id(text, slot, n)).collect(),
-            Values::Cells(texts) if feature.holds_texts => {
-                texts.iter().map(|text| hash_id(text, slot, n)).collect()
-            }
-            // Numbers have the same ids in all tables, however they are written.
-            _ => (0..values.len()).map(|row| hash_id(&*text_of(values, row), slot, n)).collect(),
-        })
+        Ok(ids)
     }
 }

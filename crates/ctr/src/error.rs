@@ -44,19 +44,23 @@ pub enum Error {
     )]
     MixedColumn { column: String, row: usize, first: &'static str, found: &'static str },
     #[error(
-        "column `{column}` holds {found}, which is not supported: use numbers, texts or truth values"
+        "column `{column}` holds {found}, which is not supported: use numbers, texts, times or truth values"
     )]
     Unsupported { column: String, found: String },
-    #[error("column `{column}` is missing: the model was trained with it")]
-    MissingColumn { column: String },
-    #[error("column `{column}` was not there when the model was trained.{near} Remove it")]
-    ExtraColumn { column: String, near: DidYouMean },
+    #[error("column `{column}` is missing: the model was trained with it.{near}")]
+    MissingColumn { column: String, near: DidYouMean },
+    #[error(
+        "row {row} has no `{column}`, which other rows have: give null or None where a value is missing"
+    )]
+    MissingValue { column: String, row: usize },
     #[error("column `{column}` held {expected} when the model was trained, and holds {found} now")]
     ColumnType { column: String, expected: &'static str, found: &'static str },
     #[error("column `{column}` holds texts: it can only be a category")]
     NotNumbers { column: String },
-    #[error("column `{column}` should be a number in row {row}, not `{text}`")]
-    NotANumber { column: String, row: usize, text: String },
+    #[error(
+        "column `{column}` held {expected} when the model was trained, and has `{text}` in row {row}"
+    )]
+    NotANumber { column: String, row: usize, expected: &'static str, text: String },
     #[error("column `{column}` is infinite in row {row}")]
     Infinite { column: String, row: usize },
     #[error("column `{column}` is said to be something, but the table does not have it.{near}")]

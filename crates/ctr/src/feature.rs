@@ -2,7 +2,7 @@
 
 use data::Values;
 
-use crate::cells::{is_all_missing, number_in, numbers};
+use crate::cells::{BadValue, Holds, filled, numbers, text_of};
 use crate::error::{Error, Result};
 use crate::words::FeatureKind;
 
@@ -23,8 +23,8 @@ pub struct Feature {
     /// The name of the column.
     pub name: String,
     pub(crate) scaling: Scaling,
-    /// It held texts, not numbers.
-    pub(crate) holds_texts: bool,
+    /// What its values were.
+    pub(crate) holds: Holds,
 }
 
 impl Feature {
@@ -40,24 +40,31 @@ impl Feature {
 
 impl Feature {
     pub(crate) fn numbers(&self, values: &Values) -> Result<Vec<f32>> {
-        let column = || self.name.clone();
-        let Some(numbers) = numbers(values) else {
-            if let Values::Cells(texts) = values {
-                let is_bad = |text: &[u8]| number_in(text).is_none();
-                let row = texts.iter().position(is_bad).unwrap_or(0);
-                let text = String::from_utf8_lossy(texts.get(row)).into_owned();
-                return Err(Error::NotANumber { column: column(), row, text });
-            }
-            if is_all_missing(values) {
-                return Ok(vec![0.0; values.len()]);
-            }
-            let (expected, found) = ("numbers", "texts");
-            return Err(Error::ColumnType { column: column(), expected, found });
+        let numbers = match numbers(values, self.holds)? {
+            Ok(numbers) => numbers,
+            Err(bad) => return Err(self.refuse(values, &bad)),
         };
         if let Some(row) = numbers.iter().position(|number| number.is_infinite()) {
-            return Err(Error::Infinite { column: column(), row });
+            return Err(Error::Infinite { column: self.name.clone(), row });
         }
-        Ok(numbers.into_iter().map(|number| self.scale(number)).collect())
+        filled(numbers.into_iter().map(|number| self.scale(number)))
+    }
+
+    /// What to say of a value that is not what the column held.
+    pub(crate) fn refuse(&self, values: &Values, bad: &BadValue) -> Error {
+        let (column, row) = (self.name.clone(), bad.0);
+        let (expected, found) = (self.holds.name(), Holds::of(values).name());
+        match values {
+            Values::Cells(_) => {
+                let text = text_of(values, row).into_owned();
+                Error::NotANumber { column, row, expected, text }
+            }
+            _ if expected == found => {
+                let text = text_of(values, row).into_owned();
+                Error::NotANumber { column, row, expected, text }
+            }
+            _ => Error::ColumnType { column, expected, found },
+        }
     }
 
     /// A missing number is the mean, and a missing count is 0; both are 0 here.
@@ -65,6 +72,8 @@ impl Feature {
         if number.is_nan() {
             return 0.0;
         }
+        // There is one zero.
+        let number = number + 0.0;
         match self.scaling {
             Scaling::Standard { mean, scale } => ((number - mean) / scale) as f32,
             Scaling::Log => (number.signum() * number.abs().ln_1p()) as f32,

@@ -1,10 +1,11 @@
 //! What columns are probably meant to be.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
-use data::{Series, Values};
+use data::{Number, Series, Values};
 
-use crate::cells::numbers;
+use crate::cells::{Holds, numbers, text_in};
 use crate::error::{Error, Result};
 use crate::feature::{Feature, Scaling};
 use crate::words::FeatureKind;
@@ -14,28 +15,30 @@ const SKEWED: f64 = 8.0;
 
 /// What a column is: what the user said, or the best guess.
 pub(crate) fn feature(series: &Series, said: Option<FeatureKind>) -> Result<Feature> {
-    let name = series.name.clone();
-    let numbers = numbers(&series.values);
+    let (name, holds) = (series.name.clone(), Holds::of(&series.values));
     if said == Some(FeatureKind::Category) {
-        let holds_texts = numbers.is_none();
-        return Ok(Feature { name, scaling: Scaling::Category, holds_texts });
+        return Ok(Feature { name, scaling: Scaling::Category, holds });
     }
-    let Some(numbers) = numbers else {
+    let Ok(numbers) = numbers(&series.values, holds)? else {
         if said.is_some() {
             return Err(Error::NotNumbers { column: name });
         }
-        return Ok(Feature { name, scaling: Scaling::Category, holds_texts: true });
+        return Ok(Feature { name, scaling: Scaling::Category, holds });
     };
     if let Some(row) = numbers.iter().position(|number| number.is_infinite()) {
         return Err(Error::Infinite { column: name, row });
     }
     let known: Vec<f64> = numbers.into_iter().filter(|number| !number.is_nan()).collect();
-    let scaling = match said.unwrap_or_else(|| guessed(&name, &known)) {
+    let guess = || match holds {
+        Holds::Times => FeatureKind::Number,
+        _ => guessed(&name, &known),
+    };
+    let scaling = match said.unwrap_or_else(guess) {
         FeatureKind::Category => Scaling::Category,
         FeatureKind::Count => Scaling::Log,
         FeatureKind::Number => standard(&known),
     };
-    Ok(Feature { name, scaling, holds_texts: false })
+    Ok(Feature { name, scaling, holds })
 }
 
 /// Ids by their name, counts by a few large values among small ones.
@@ -73,19 +76,30 @@ pub(crate) fn n_ids(n_different: usize) -> u64 {
     (8 * n_different as u64).next_power_of_two().clamp(1 << 10, 1 << 20)
 }
 
-/// How many different texts the columns have, all together.
-pub(crate) fn n_different<'a>(columns: impl Iterator<Item = &'a Values>) -> usize {
-    columns
-        .map(|values| match values {
-            Values::Text(texts) | Values::Cells(texts) => {
-                texts.iter().collect::<HashSet<_>>().len()
-            }
-            Values::Whole(whole) => whole.iter().collect::<HashSet<_>>().len(),
-            Values::Float(floats) => {
-                floats.iter().map(|number| number.to_bits()).collect::<HashSet<_>>().len()
-            }
-        })
-        .sum()
+/// How many different values the columns have, all together. It is the same for a table in all its forms.
+pub(crate) fn n_different<'a>(columns: impl Iterator<Item = (&'a Values, Holds)>) -> usize {
+    columns.map(|(values, holds)| n_different_of(values, holds)).sum()
+}
+
+fn n_different_of(values: &Values, holds: Holds) -> usize {
+    let texts = |rows: &mut dyn Iterator<Item = usize>| {
+        rows.filter_map(|row| text_in(values, row, holds)).collect::<HashSet<Cow<'_, str>>>().len()
+    };
+    match values {
+        Values::Whole(whole) => whole.iter().collect::<HashSet<_>>().len(),
+        Values::Time(micros) => micros.iter().collect::<HashSet<_>>().len(),
+        Values::Float(floats) => {
+            let bits = floats.iter().map(|number| number.to_bits()).collect::<HashSet<_>>();
+            let text = |bits: &u64| Number::of_float(f64::from_bits(*bits)).text();
+            bits.iter().map(text).collect::<HashSet<_>>().len()
+        }
+        Values::Text(all) | Values::Cells(all) => {
+            // Of equal texts one has to be read.
+            let mut found = HashSet::new();
+            texts(&mut (0..all.len()).filter(|&row| found.insert(all.get(row))))
+        }
+        Values::Mixed(all) => texts(&mut (0..all.len())),
+    }
 }
 
 #[cfg(test)]

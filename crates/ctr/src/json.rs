@@ -4,6 +4,7 @@
 
 use serde_json::{Value, json};
 
+use crate::cells::Holds;
 use crate::encode::Encoding;
 use crate::feature::{Feature, Scaling};
 use crate::target::CtrTarget;
@@ -20,8 +21,11 @@ pub(crate) fn to_bytes(encoding: &Encoding) -> Vec<u8> {
         let mut written = json!({
             "name": feature.name,
             "kind": feature.kind().name(),
-            "texts": feature.holds_texts,
+            "texts": feature.holds == Holds::Texts,
         });
+        if feature.holds == Holds::Times {
+            written["times"] = json!(true);
+        }
         if let Scaling::Standard { mean, scale } = feature.scaling {
             written["mean"] = json!(mean.to_string());
             written["scale"] = json!(scale.to_string());
@@ -85,7 +89,12 @@ fn feature(read: &Value) -> Option<Feature> {
         "category" => Scaling::Category,
         _ => return None,
     };
-    Some(Feature { name: text(read, "name")?, scaling, holds_texts: read["texts"].as_bool()? })
+    let holds = match (read["texts"].as_bool()?, read["times"].as_bool()) {
+        (true, _) => Holds::Texts,
+        (false, Some(true)) => Holds::Times,
+        (false, _) => Holds::Numbers,
+    };
+    Some(Feature { name: text(read, "name")?, scaling, holds })
 }
 
 #[cfg(test)]
@@ -95,12 +104,11 @@ mod tests {
     #[test]
     fn an_encoding_survives() {
         let scaling = Scaling::Standard { mean: 0.1 + 0.2, scale: 1e-300 };
-        let feature =
-            |name: &str, scaling| Feature { name: name.into(), scaling, holds_texts: true };
+        let feature = |name: &str, scaling, holds| Feature { name: name.into(), scaling, holds };
         let features = vec![
-            feature("a\t\"b", scaling),
-            feature("c", Scaling::Log),
-            feature("d", Scaling::Category),
+            feature("a\t\"b", scaling, Holds::Numbers),
+            feature("c", Scaling::Log, Holds::Times),
+            feature("d", Scaling::Category, Holds::Texts),
         ];
         let classes = vec!["no".to_string(), "yes".to_string()];
         let target = CtrTarget { name: "y".into(), loss: Loss::Log, classes };

@@ -103,8 +103,8 @@ impl Ctr {
         self.validation.unwrap_or(if self.epochs > 1 { 0.1 } else { 0.0 })
     }
 
-    /// Refuses settings that mean nothing.
-    pub(crate) fn check(&self) -> Result<()> {
+    /// Refuses settings that mean nothing. `fit` does so, too.
+    pub fn check(&self) -> Result<()> {
         let least = |setting, found: i64, least: i64| match found >= least {
             true => Ok(()),
             false => {
@@ -112,6 +112,15 @@ impl Ctr {
                 Err(Error::BadSetting { setting, expected, found: found.to_string() })
             }
         };
+        if self.target.is_empty() {
+            let (setting, expected) = ("target", "the name of a column");
+            return Err(Error::BadSetting { setting, expected, found: "\"\"".to_string() });
+        }
+        if self.kinds.contains_key(&self.target) {
+            let (setting, expected) = ("columns", "about columns that the model reads");
+            let found = format!("about the target `{}`", self.target);
+            return Err(Error::BadSetting { setting, expected, found });
+        }
         least("epochs", self.epochs.into(), 1)?;
         least("patience", self.patience.into(), 1)?;
         least("batch_size", self.batch_size as i64, 1)?;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use data::{Series, Values};
 
-use crate::cells::{numbers, plain, text_of};
+use crate::cells::{BadValue, Holds, filled, numbers, plain, text_of};
 use crate::error::{Error, Result};
 use crate::settings::Ctr;
 use crate::words::Loss;
@@ -91,18 +91,19 @@ impl CtrTarget {
 
     fn numbers(&self, values: &Values) -> Result<Vec<f32>> {
         let target = || self.name.clone();
-        let Some(numbers) = numbers(values) else {
-            let is_number = |row: &usize| text_of(values, *row).trim().parse::<f64>().is_ok();
-            let row = (0..values.len()).find(|row| !is_number(row)).unwrap_or(0);
-            let value = text_of(values, row).into_owned();
-            return Err(Error::TargetNotANumber { target: target(), row, value });
+        let numbers = match numbers(values, Holds::Numbers)? {
+            Ok(numbers) => numbers,
+            Err(BadValue(row)) => {
+                let value = text_of(values, row).into_owned();
+                return Err(Error::TargetNotANumber { target: target(), row, value });
+            }
         };
         match numbers.iter().position(|number| !number.is_finite()) {
             Some(row) if numbers[row].is_nan() => {
                 Err(Error::MissingTarget { target: target(), row })
             }
             Some(row) => Err(Error::Infinite { column: target(), row }),
-            None => Ok(numbers.into_iter().map(|number| number as f32).collect()),
+            None => filled(numbers.into_iter().map(|number| number as f32)),
         }
     }
 }

@@ -145,7 +145,8 @@ impl CriteoParser {
             return Ok(*log);
         }
         let x = match whole {
-            Id::Is(x) if cursor.word().is_empty() => x as f64,
+            // Numbers beyond 63 bits have the bits of negative ones: the slow way reads them.
+            Id::Is(x) if cursor.word().is_empty() && (x >= 0 || text.contains(&b'-')) => x as f64,
             _ => whole_float(text).filter(|x| x.is_finite()).ok_or_else(|| Refusal::Value {
                 slot: "dense_input".to_string(),
                 position: at + 1,

@@ -16,7 +16,7 @@ const SEPARATORS: [(&str, u8); 5] =
 pub enum CellType {
     /// A number.
     Float,
-    /// A whole number from 0.
+    /// A whole number from 0 to 2⁶⁴ - 1.
     Id,
     /// A text whose checksum (of `"<slot>:<text>"`) is taken modulo this.
     Hash(u64),
@@ -44,7 +44,7 @@ impl Na {
     /// The number of this text, if it is one for all of these slots.
     fn parse(text: &str, slots: &[Column]) -> Option<Self> {
         let float = number(text.as_bytes())?;
-        let id = whole(text.as_bytes()).filter(|&id| id >= 0);
+        let id = ids(text.as_bytes(), None).ok();
         let has_ids = slots.iter().any(|slot| slot.cell == CellType::Id);
         (id.is_some() || !has_ids).then_some(Self { float, id: id.unwrap_or(0) })
     }
@@ -325,13 +325,12 @@ pub(crate) fn floats(text: &[u8], na: Option<Na>) -> std::result::Result<f32, Ba
 pub(crate) fn ids(text: &[u8], na: Option<Na>) -> std::result::Result<i64, BadCell> {
     match text.trim_ascii() {
         [] => na.map(|na| na.id).ok_or(BadCell::Empty),
-        text => id(whole(text).ok_or(BadCell::Other)?),
+        text => match whole(text).ok_or(BadCell::Other)? {
+            // From 2^63 on the bits are those of a negative number; the text has no sign.
+            id if id != 0 && text.starts_with(b"-") => Err(BadCell::Negative),
+            id => Ok(id),
+        },
     }
-}
-
-/// A whole number as an id.
-pub(crate) fn id(whole: i64) -> std::result::Result<i64, BadCell> {
-    if whole < 0 { Err(BadCell::Negative) } else { Ok(whole) }
 }
 
 impl Na {
@@ -428,6 +427,15 @@ mod tests {
         let refusal = refused(&["x=a,b:id"], "a,b\n1,-2\n");
         assert_eq!(refusal, Refusal::NegativeId { column: "b".into(), found: "-2".into() });
         assert_eq!(run(&["x=a"], "a\n-2\n").unwrap(), "1 -2\n", "a number may be");
+    }
+
+    #[test]
+    fn ids_have_64_bits() {
+        let text = "a\n9223372036854775808\n18446744073709551615\n";
+        let made = run(&["x=a:id"], text).unwrap();
+        assert_eq!(made, "1 9223372036854775808\n1 18446744073709551615\n");
+        let cell = refused(&["x=a:id"], "a\n18446744073709551616\n");
+        assert!(matches!(cell, Refusal::Cell { .. }), "{cell}");
     }
 
     #[test]

@@ -49,6 +49,17 @@ pub enum Error {
         /// What it was.
         found: String,
     },
+    /// There is no memory for what the input needs.
+    #[error(
+        "there is no memory for {what}: {} MB more were needed; use fewer rows or columns, or a machine with more \
+         memory (a dataset and train_from_dataset read files piece by piece)", n_bytes.div_ceil(1_000_000)
+    )]
+    NoMemory {
+        /// What it was for.
+        what: &'static str,
+        /// How much was asked for.
+        n_bytes: usize,
+    },
     /// A file that is not there or cannot be read.
     #[error("file `{file}` cannot be read: {source}")]
     ReadFile {
@@ -490,8 +501,8 @@ pub enum Refusal {
         /// The text that was found.
         found: String,
     },
-    /// An id that 63 bits do not hold.
-    #[error("slot `{slot}`, value {position}: id {found} is beyond 2^63 - 1")]
+    /// An id that 64 bits do not hold.
+    #[error("slot `{slot}`, value {position}: id {found} is beyond 2^64 - 1")]
     IdTooLarge {
         /// The slot.
         slot: String,

@@ -186,7 +186,7 @@ fn read_text(file: &str, source: impl Read) -> Result<DataFrame> {
             let found = TextLayout::of(line, &mut cells).map_err(refuse)?;
             columns.resize_with(found.names.len(), Texts::default);
             if !found.has_names {
-                add(&cells, &mut columns);
+                add(&cells, &mut columns)?;
             }
             layout = Some(found);
             continue;
@@ -200,7 +200,7 @@ fn read_text(file: &str, source: impl Read) -> Result<DataFrame> {
             let separator = separator_name(*separator);
             return Err(refuse(Refusal::Fields { expected, found, separator }));
         }
-        add(&cells, &mut columns);
+        add(&cells, &mut columns)?;
     }
     let names = layout.map(|layout| layout.names).unwrap_or_default();
     let series = names.into_iter().zip(columns);
@@ -209,8 +209,8 @@ fn read_text(file: &str, source: impl Read) -> Result<DataFrame> {
     )
 }
 
-fn add(cells: &Cells, columns: &mut [Texts]) {
-    columns.iter_mut().enumerate().for_each(|(at, column)| column.push(cells.get(at)));
+fn add(cells: &Cells, columns: &mut [Texts]) -> Result<()> {
+    columns.iter_mut().enumerate().try_for_each(|(at, column)| column.try_push(cells.get(at)))
 }
 
 /// What the first line of a text file says.

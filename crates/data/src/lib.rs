@@ -24,6 +24,7 @@ mod multi_slot;
 pub mod names;
 mod native;
 mod number;
+mod numbers;
 mod parquet;
 mod parse;
 mod pass;
@@ -41,6 +42,7 @@ mod share;
 mod shuffle;
 mod slot;
 mod source;
+mod times;
 mod zstd;
 
 pub use checksum::hash_id;
@@ -55,6 +57,7 @@ pub use files::read_bytes;
 pub use frame::DataFrame;
 pub use multi_slot::MultiSlot;
 pub use native::{COMMANDS, Native};
+pub use numbers::{Number, widen};
 pub use parquet::Parquet;
 pub use pass::Skipped;
 pub use pipe::Shell;
@@ -62,7 +65,7 @@ pub use position::{Position, Positions};
 pub use reader::{Reader, Stopper};
 pub use reads::{FileRead, PassFiles};
 pub use records::Records;
-pub use series::{Series, Texts, Values};
+pub use series::{Series, Texts, Values, room};
 pub use settings::{DatasetKind, Settings};
 pub use share::remove_share;
 pub use shuffle::Exchange;
@@ -70,3 +73,4 @@ pub use slot::{Slot, SlotKind};
 pub use source::{
     CopyOptions, HdfsAccess, HdfsClient, HdfsEntry, S3Access, S3Key, Stores, expand, is_pattern,
 };
+pub use times::{NO_TIME, time_of_text, time_seconds, time_text};

@@ -194,7 +194,11 @@ mod tests {
     fn reads_counted_slots() {
         check("2 0.5 -1e3 3 7 8 9", "2 0.5 -1000 3 7 8 9");
         check("2 0 1 1 9223372036854775807", "2 0 1 1 9223372036854775807");
-        check("2 0 1 1 -1", "2 0 1 1 -1");
+        check("2 0 1 1 -1", "2 0 1 1 18446744073709551615");
+        check(
+            "2 0 1 2 9223372036854775808 18446744073709551615",
+            "2 0 1 2 9223372036854775808 18446744073709551615",
+        );
         // What strtol and strtof skip, and what may stand behind the last value.
         check("  2  .5\t+2. 1 +4 \t\r", "2 0.5 2 1 4");
     }
@@ -231,7 +235,7 @@ mod tests {
         refused("2 1 x 1 1", bad("x", 2, "a number", "x"));
         refused("2 1 1,5 1 1", bad("x", 2, "a number", "1,5"));
         refused("2 1 2 2 1 1.5", bad("c", 2, "a whole number", "1.5"));
-        let found = s("9223372036854775808");
+        let found = s("18446744073709551616");
         let line = format!("2 1 2 1 {found}");
         refused(&line, Refusal::IdTooLarge { slot: s("c"), position: 1, found });
     }

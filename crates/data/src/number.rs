@@ -127,7 +127,7 @@ impl<'a> Cursor<'a> {
             .then_some(value as usize)
     }
 
-    /// A whole number of 64 bits.
+    /// A whole number of 64 bits, with a sign or without: from 2⁶³ on the bits are those of a negative number, as in Fluid.
     #[inline]
     pub(crate) fn id(&mut self) -> Id {
         self.skip_spaces();
@@ -146,7 +146,7 @@ impl<'a> Cursor<'a> {
     #[cold]
     fn long_id(&mut self) -> Id {
         let text = std::str::from_utf8(&self.line[self.word..self.at]).unwrap_or_default();
-        match text.parse() {
+        match text.parse().or_else(|_| text.parse().map(u64::cast_signed)) {
             Ok(value) => Id::Is(value),
             Err(_) => {
                 self.at = self.word;
@@ -329,12 +329,15 @@ mod tests {
     }
 
     #[test]
-    fn ids_have_63_bits_and_a_sign() {
+    fn ids_have_64_bits() {
         let id = |text: &str| Cursor::new(text.as_bytes()).id();
         assert_eq!(id("1000000000000000000"), Id::Is(1_000_000_000_000_000_000));
         assert_eq!(id("-9223372036854775808"), Id::Is(i64::MIN));
         assert_eq!(id("0000000000000000000000000005"), Id::Is(5));
-        assert_eq!(id("9223372036854775808"), Id::TooLarge);
+        assert_eq!(id("9223372036854775808"), Id::Is(i64::MIN));
+        assert_eq!(id("18446744073709551615"), Id::Is(-1));
+        assert_eq!(id("18446744073709551616"), Id::TooLarge);
+        assert_eq!(id("-9223372036854775809"), Id::TooLarge);
         assert_eq!(id("99999999999999999999999999"), Id::TooLarge);
         for text in ["", "-", "1.5", "0x10", "1 "].iter().take(4) {
             assert_eq!(id(text), Id::No, "{text}");

@@ -3,30 +3,31 @@
 //! What a slot is made of is said as for tables of text ([`crate::csv`]). A column of lists makes a
 //! slot whose length differs from row to row.
 
+mod cells;
 mod columns;
 mod pages;
 
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use parquet::basic::{Compression, ConvertedType, LogicalType, Type as Physical};
+use parquet::basic::{ConvertedType, LogicalType, Type as Physical};
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader};
 use parquet::data_type::{AsBytes, DataType};
 use parquet::errors::ParquetError;
 use parquet::file::reader::{ChunkReader, FileReader, RowGroupReader, SerializedFileReader};
 use parquet::schema::types::ColumnDescriptor;
 
-use crate::csv::{BadCell, CellType, Column, Na, checksum, floats, id, ids};
-use crate::error::{Error, Refusal, Result, shown};
+use crate::csv::{BadCell, CellType, Column, Na, checksum};
+use crate::error::{Error, Refusal, Result};
+use crate::numbers::Number;
 use crate::records::Records;
 use crate::slot::Slot;
+use cells::{Datum, big_endian};
 pub(crate) use columns::read_columns;
-use pages::CheckedPages;
+use pages::{SharedSource, pages_of};
 
 /// Rows of all columns that lie decoded at once; pages of the file come on top.
 const ROWS_AT_ONCE: usize = 1024;
-/// Whole numbers beyond this are not exact as floating-point ones.
-const EXACT_MAX: f64 = (1u64 << 53) as f64;
 
 /// The settings of `parquet-reader`: the slots, in order.
 #[derive(Clone, Debug, PartialEq)]
@@ -138,7 +139,8 @@ impl ParquetReader {
         rows: &mut dyn RowReader,
     ) -> Result<()> {
         let failed = |error: ParquetError| bad_file(file, &error);
-        let reader = SerializedFileReader::new(source).map_err(failed)?;
+        let source = SharedSource::new(source);
+        let reader = SerializedFileReader::new(source.clone()).map_err(failed)?;
         let places = self.places(file, &reader)?;
         let mut n_rows = 0;
         for at in 0..reader.num_row_groups() {
@@ -150,7 +152,9 @@ impl ParquetReader {
             }
             let mut columns = places
                 .iter()
-                .map(|slot| slot.iter().map(|&place| Strip::open(file, &*group, place)).collect())
+                .map(|slot| {
+                    slot.iter().map(|&place| Strip::open(file, &source, &*group, place)).collect()
+                })
                 .collect::<Result<Vec<Vec<Strip>>>>()?;
             while n_rows < end {
                 let n = ROWS_AT_ONCE.min((end - n_rows) as usize);
@@ -257,13 +261,26 @@ fn bad_file(file: &str, error: &ParquetError) -> Error {
     Error::BadParquet { file: file.to_string(), reason: error.to_string() }
 }
 
-/// Why the cells of a column cannot become those of a slot, if so.
-fn unfit(descr: &ColumnDescriptor, cell: CellType) -> Option<String> {
+/// Digits that 128 bits hold.
+const PRECISION_MAX: i32 = 38;
+
+/// Digits behind the point, if a column holds decimal numbers.
+fn decimal_scale(descr: &ColumnDescriptor) -> Option<u32> {
     let is_decimal = descr.converted_type() == ConvertedType::DECIMAL
         || matches!(descr.logical_type_ref(), Some(LogicalType::Decimal(_)));
+    is_decimal.then(|| u32::try_from(descr.type_scale()).unwrap_or(0))
+}
+
+/// Why the cells of a column cannot become those of a slot, if so.
+fn unfit(descr: &ColumnDescriptor, cell: CellType) -> Option<String> {
     match descr.physical_type() {
         Physical::INT96 => Some("times of 96 bits are not read".to_string()),
-        _ if is_decimal => Some("decimal numbers are not read; write it as double".to_string()),
+        _ if decimal_scale(descr).is_some() && descr.type_precision() > PRECISION_MAX => {
+            Some(format!(
+                "decimal numbers of more than {PRECISION_MAX} digits are not read; write it as double"
+            ))
+        }
+        _ if decimal_scale(descr).is_some() => None,
         Physical::FIXED_LEN_BYTE_ARRAY if !matches!(cell, CellType::Hash(_)) => {
             Some("bytes of fixed length can only be hashed (:hash/N)".to_string())
         }
@@ -291,60 +308,40 @@ fn push(
     Ok(())
 }
 
-/// One cell; nothing is an empty text.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Datum<'a> {
-    Nothing,
-    Whole(i64),
-    /// Beyond what an id may be.
-    TooLarge(u64),
-    Float(f64),
-    Text(&'a [u8]),
-}
-
-impl Datum<'_> {
-    fn number(self, na: Option<Na>) -> std::result::Result<f32, BadCell> {
-        match self {
-            Datum::Nothing => na.map(Na::float).ok_or(BadCell::Empty),
-            Datum::Whole(number) => Ok(number as f32),
-            Datum::TooLarge(number) => Ok(number as f32),
-            Datum::Float(number) => Ok(number as f32),
-            Datum::Text(text) => floats(text, na),
-        }
-    }
-
-    fn whole(self, na: Option<Na>) -> std::result::Result<i64, BadCell> {
-        match self {
-            Datum::Nothing => na.map(Na::id).ok_or(BadCell::Empty),
-            Datum::Whole(number) => id(number),
-            Datum::TooLarge(_) => Err(BadCell::Other),
-            Datum::Float(number) => {
-                let exact = number.fract() == 0.0 && number.abs() <= EXACT_MAX;
-                if exact { id(number as i64) } else { Err(BadCell::Other) }
-            }
-            Datum::Text(text) => ids(text, na),
-        }
-    }
-
-    fn shown(self) -> String {
-        match self {
-            Datum::Nothing => String::new(),
-            Datum::Whole(number) => number.to_string(),
-            Datum::TooLarge(number) => number.to_string(),
-            Datum::Float(number) => number.to_string(),
-            Datum::Text(text) => shown(text),
-        }
-    }
-}
-
 /// Decoded values of a column, those that are something.
 enum ColumnValues {
     Whole(Vec<i64>),
     /// Whole numbers without a sign.
     Unsigned(Vec<u64>),
     Float(Vec<f64>),
+    /// Decimal numbers.
+    Numbers(Vec<Number>),
     /// One behind the other, and where they end.
     Text(Vec<u8>, Vec<usize>),
+}
+
+impl ColumnValues {
+    /// Decimal numbers: the digits lie there as whole numbers or as bytes.
+    fn decimals(self, scale: u32) -> std::result::Result<Vec<Number>, ParquetError> {
+        let number = |digits: i128| Number::of_decimal(digits, scale);
+        Ok(match self {
+            ColumnValues::Whole(values) => {
+                values.iter().map(|&digits| number(digits.into())).collect()
+            }
+            ColumnValues::Text(bytes, ends) => {
+                let mut from = 0;
+                let digits = ends.iter().map(|&end| {
+                    let digits = big_endian(&bytes[from..end]).map(number);
+                    from = end;
+                    digits.ok_or_else(|| {
+                        ParquetError::General("a decimal number of more than 128 bits".into())
+                    })
+                });
+                digits.collect::<std::result::Result<_, _>>()?
+            }
+            _ => return Err(ParquetError::General("a decimal number of another type".to_string())),
+        })
+    }
 }
 
 /// A column of a row group, a few rows of it decoded.
@@ -355,6 +352,8 @@ struct Strip {
     nullable: bool,
     is_list: bool,
     is_unsigned: bool,
+    /// Digits behind the point of decimal numbers.
+    scale: Option<u32>,
     values: ColumnValues,
     /// For each cell its place among the values; `None`: nothing.
     places: Vec<Option<usize>>,
@@ -363,22 +362,15 @@ struct Strip {
 }
 
 impl Strip {
-    fn open(file: &str, group: &dyn RowGroupReader, at: usize) -> Result<Self> {
+    fn open<R: ChunkReader + 'static>(
+        file: &str,
+        source: &SharedSource<R>,
+        group: &dyn RowGroupReader,
+        at: usize,
+    ) -> Result<Self> {
         let chunk = group.metadata().column(at);
         let descr = chunk.column_descr();
-        let known = matches!(
-            chunk.compression(),
-            Compression::UNCOMPRESSED | Compression::SNAPPY | Compression::GZIP(_)
-        );
-        if !known {
-            let (file, column) = (file.to_string(), descr.path().string());
-            let codec = chunk.compression();
-            let reason =
-                format!("it is packed with {codec}; write it with snappy, gzip or unpacked");
-            return Err(Error::BadColumn { file, column, reason });
-        }
-        let pages = group.get_column_page_reader(at).map_err(|error| bad_file(file, &error))?;
-        let pages = Box::new(CheckedPages(pages));
+        let pages = Box::new(pages_of(file, source, group, at)?);
         let reader = get_column_reader(chunk.column_descr_ptr(), pages);
         let unsigned = matches!(
             descr.converted_type(),
@@ -386,13 +378,14 @@ impl Strip {
                 | ConvertedType::UINT_16
                 | ConvertedType::UINT_32
                 | ConvertedType::UINT_64
-        );
+        ) || matches!(descr.logical_type_ref(), Some(LogicalType::Integer(kind)) if !kind.is_signed);
         Ok(Self {
             reader,
             max_def: descr.max_def_level(),
             nullable: descr.self_type().is_optional(),
             is_list: descr.max_rep_level() > 0,
             is_unsigned: unsigned,
+            scale: decimal_scale(descr),
             values: ColumnValues::Whole(Vec::new()),
             places: Vec::new(),
             ends: Vec::new(),
@@ -443,7 +436,10 @@ impl Strip {
                 return Err(ParquetError::NYI("times of 96 bits".to_string()));
             }
         };
-        self.values = values;
+        self.values = match self.scale {
+            Some(scale) => ColumnValues::Numbers(values.decimals(scale)?),
+            None => values,
+        };
         self.place(n, &levels);
         match self.ends.len() == n {
             true => Ok(()),
@@ -513,9 +509,10 @@ impl Strip {
         match &self.values {
             ColumnValues::Whole(values) => Datum::Whole(values[at]),
             ColumnValues::Unsigned(values) => {
-                i64::try_from(values[at]).map_or(Datum::TooLarge(values[at]), Datum::Whole)
+                i64::try_from(values[at]).map_or(Datum::Large(values[at]), Datum::Whole)
             }
             ColumnValues::Float(values) => Datum::Float(values[at]),
+            ColumnValues::Numbers(values) => values[at].into(),
             ColumnValues::Text(bytes, ends) => {
                 let from = if at == 0 { 0 } else { ends[at - 1] };
                 Datum::Text(&bytes[from..ends[at]])

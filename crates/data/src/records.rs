@@ -129,7 +129,8 @@ impl Records {
             for value in values.chunks_exact(slot.width()) {
                 let _ = match slot.kind {
                     SlotKind::Float => write!(out, " {}", f32::from_bits(value[0])),
-                    SlotKind::Id => write!(out, " {}", id(value)),
+                    // Fluid's files call the type uint64.
+                    SlotKind::Id => write!(out, " {}", id(value).cast_unsigned()),
                 };
             }
         }
@@ -232,7 +233,7 @@ mod tests {
         assert_eq!(records.len(), 2);
         let mut text = Vec::new();
         (0..2).for_each(|at| records.write_text(at, &slots(), &mut text));
-        assert_eq!(text, b"1 0.5 1 7\n2 1 2 1 -9\n");
+        assert_eq!(text, b"1 0.5 1 7\n2 1 2 1 18446744073709551607\n");
     }
 
     #[test]

@@ -62,7 +62,7 @@ impl NewRows {
         if dtype != target.dtype {
             return Err(Error::RowType { path, table, expected: target.dtype, found: dtype });
         }
-        match self.ids.iter().find(|&&id| id < 0 || id >= height) {
+        match self.ids.iter().find(|&&id| !tensor::is_row(id, height)) {
             Some(&id) => Err(Error::IdRange { path, table, id, height }),
             None => Ok(()),
         }

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tensor::{EvenIfPoisoned, Lod, Tensor};
+use tensor::{EvenIfPoisoned, Lod, Shape, Tensor};
 
 use crate::batch::Samples;
 use crate::cores::{Entered, JoinedRequest};
@@ -14,8 +14,20 @@ use crate::model::Model;
 const PART_SAMPLES: usize = 120;
 
 impl Model {
-    /// Predicts for all samples of a batch.
+    /// Predicts for all samples of a batch. The prediction of a model that CTR saved is one number for each row.
     pub(crate) fn predict(&self, batch: &mut Samples) -> Result<Vec<Tensor>> {
+        let mut outputs = self.compute(batch)?;
+        if self.encoding().is_some() {
+            for output in outputs.iter_mut().filter(|output| output.dims().len() == 2) {
+                if let [n_rows, 1] = *output.dims() {
+                    output.reshape(Shape::from([n_rows])).map_err(train::Error::from)?;
+                }
+            }
+        }
+        Ok(outputs)
+    }
+
+    fn compute(&self, batch: &mut Samples) -> Result<Vec<Tensor>> {
         let n_samples = batch.n_samples()?;
         if !self.computes_by_sample() {
             return self.run(batch.feed_mut());

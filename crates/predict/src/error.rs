@@ -85,7 +85,7 @@ pub enum Error {
     NoSamples,
 
     /// An id that is no row of its table.
-    #[error("slot `{slot}`: the id {id} is no row of a table of {height} rows")]
+    #[error("slot `{slot}`: the id {} is no row of a table of {height} rows", program::id_text(*id))]
     IdOutOfRange {
         /// The slot.
         slot: String,

@@ -1,7 +1,7 @@
 //! A model in memory, with what each thread needs to run it.
 
 use std::path::Path;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use ctr::{EncodedModel, Encoding};
@@ -24,6 +24,10 @@ pub(crate) struct Model {
     program: Program,
     slots: Arc<[Slot]>,
     fetches: Vec<String>,
+    /// What the results are called.
+    outputs: Vec<String>,
+    /// The user knows of columns that are not read.
+    has_warned: AtomicBool,
     /// What becomes of the columns of a table, if CTR saved the model.
     encoding: Option<Encoding>,
     /// What batches are copies of: their names are compared by place, then.
@@ -86,7 +90,12 @@ impl Model {
             program,
             empty: Samples::new(slots.clone()),
             slots,
+            outputs: match (&encoding, fetches.len()) {
+                (Some(encoding), 1) => vec![encoding.target.name.clone()],
+                _ => fetches.clone(),
+            },
             fetches,
+            has_warned: AtomicBool::new(false),
             encoding,
             params,
             idle: Mutex::default(),
@@ -98,8 +107,13 @@ impl Model {
         &self.slots
     }
 
-    /// What it predicts, in the order of the results.
+    /// The names of what it predicts, in the order of the results: the target if CTR saved the model.
     pub(crate) fn fetches(&self) -> &[String] {
+        &self.outputs
+    }
+
+    /// The variables that are fetched.
+    pub(crate) fn fetched_vars(&self) -> &[String] {
         &self.fetches
     }
 
@@ -108,8 +122,17 @@ impl Model {
         self.encoding.as_ref()
     }
 
+    /// A sentence about columns of a table that the model does not read, the first time that there are some.
+    pub(crate) fn warning(&self, frame: &DataFrame) -> Option<String> {
+        let text = self.encoding.as_ref()?.warning(frame)?;
+        (!self.has_warned.swap(true, Ordering::Relaxed)).then_some(text)
+    }
+
     /// The rows of a table as a batch.
     pub(crate) fn encode(&self, encoding: &Encoding, frame: &DataFrame) -> Result<Samples> {
+        if let Some(text) = self.warning(frame) {
+            tracing::warn!(target: "paddlewheel::data", "{text}");
+        }
         let mut batch = self.batch();
         for (name, tensor) in encoding.feed(frame)?.iter() {
             batch.set_tensor(name, tensor)?;

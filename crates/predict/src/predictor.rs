@@ -129,9 +129,19 @@ impl Predictor {
         self.model().encoding().is_some()
     }
 
-    /// The names of what it predicts.
+    /// The names of what it predicts: those of the program, or the target if CTR saved the model.
     pub fn outputs(&self) -> Vec<String> {
         self.model().fetches().to_vec()
+    }
+
+    /// The variables that [`Predictor::run`] fetches.
+    pub fn fetches(&self) -> Vec<String> {
+        self.model().fetched_vars().to_vec()
+    }
+
+    /// A sentence about columns of a table that the model does not read, the first time that there are some.
+    pub fn warning(&self, frame: &DataFrame) -> Option<String> {
+        self.model().warning(frame)
     }
 
     /// Bytes of the parameters.

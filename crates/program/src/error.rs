@@ -81,7 +81,7 @@ pub enum Error {
 
     #[error(
         "Variable value (input) of OP(fluid.layers.embedding) expected >= 0 and < {height}, but \
-         got {id}. Please check input value. ({var}, position {position})"
+         got {}. Please check input value. ({var}, position {position})", id_text(*id)
     )]
     IdOutOfRange { var: String, position: usize, id: i64, height: i64 },
 
@@ -192,6 +192,14 @@ pub enum Error {
 }
 
 /// Reads like `Display`: a `main` that returns it prints a sentence.
+/// An id as the user may have written it: ids of 2⁶³ and more have the bits of negative ones.
+pub fn id_text(id: i64) -> String {
+    match id {
+        0.. => id.to_string(),
+        _ => format!("{id} ({} without a sign)", id.cast_unsigned()),
+    }
+}
+
 impl std::fmt::Debug for Error {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         std::fmt::Display::fmt(self, f)

@@ -34,7 +34,7 @@ pub use attr::{Attr, Attrs};
 pub use block::{Block, OpDesc};
 pub use builder::{Builder, Net, NewParam, Var};
 pub use distributed::Distributed;
-pub use error::{Error, Result};
+pub use error::{Error, Result, id_text};
 pub use names::UniqueNames;
 pub use optimizer::Optimizer;
 pub use param::{GradClip, Initializer, ParamAttr, ParamInfo, Regularizer};

@@ -49,6 +49,8 @@ pub(crate) fn copy_array(object: &Bound<'_, PyAny>, out: &mut Tensor) -> PyResul
     match dtype {
         DType::F32 => copy_typed::<f32>(object, shape, out)?,
         DType::F64 => copy_typed::<f64>(object, shape, out)?,
+        // Ids without a sign keep their bits, as Fluid's readers do.
+        DType::I64 if is_unsigned(array) => copy_as::<i64>(object, "int64", dtype, shape, out)?,
         DType::I64 => copy_typed::<i64>(object, shape, out)?,
         DType::I32 => copy_typed::<i32>(object, shape, out)?,
         DType::I16 => copy_typed::<i16>(object, shape, out)?,
@@ -61,6 +63,10 @@ pub(crate) fn copy_array(object: &Bound<'_, PyAny>, out: &mut Tensor) -> PyResul
     Ok(true)
 }
 
+fn is_unsigned(array: &Bound<'_, PyUntypedArray>) -> bool {
+    array.dtype().kind() == b'u'
+}
+
 /// The type of the elements of an array; as in Fluid, 16 bits without a sign are a half float.
 fn element_type(array: &Bound<'_, PyUntypedArray>) -> PyResult<DType> {
     let dtype = array.dtype();
@@ -68,7 +74,7 @@ fn element_type(array: &Bound<'_, PyUntypedArray>) -> PyResult<DType> {
         (b'f', 4) => DType::F32,
         (b'f', 8) => DType::F64,
         (b'f' | b'u', 2) => DType::F16,
-        (b'i', 8) => DType::I64,
+        (b'i' | b'u', 8) => DType::I64,
         (b'i', 4) => DType::I32,
         (b'i', 2) => DType::I16,
         (b'i', 1) => DType::I8,

@@ -7,8 +7,8 @@ use data::Error as DataError;
 use fleet::Error as FleetError;
 use program::Error as ProgramError;
 use pyo3::exceptions::{
-    PyAssertionError, PyException, PyKeyboardInterrupt, PyNotImplementedError, PyRuntimeError,
-    PySystemExit, PyTypeError, PyValueError,
+    PyAssertionError, PyException, PyKeyboardInterrupt, PyMemoryError, PyNotImplementedError,
+    PyRuntimeError, PySystemExit, PyTypeError, PyValueError,
 };
 use pyo3::{PyErr, create_exception};
 use train::Error as TrainError;
@@ -128,6 +128,7 @@ pub(crate) fn from_fleet(error: FleetError) -> PyErr {
 pub(crate) fn from_data(error: DataError) -> PyErr {
     let text = shown(&error);
     match error {
+        DataError::NoMemory { .. } => PyMemoryError::new_err(text),
         DataError::SlotTwice { .. }
         | DataError::DenseShape { .. }
         | DataError::BadSetting { .. }

@@ -361,7 +361,7 @@ impl PyPaddlePredictor {
             feed.set(if is_named { &name } else { own }, input.get().tensor()?);
         }
         let outputs = py.detach(|| self.predictor.run(&mut feed)).map_err(from_predict)?;
-        let named = self.predictor.outputs().into_iter().zip(outputs);
+        let named = self.predictor.fetches().into_iter().zip(outputs);
         Ok(named.map(|(name, tensor)| PyPaddleTensor::of(&name, &tensor)).collect())
     }
 
@@ -372,7 +372,7 @@ impl PyPaddlePredictor {
 
     /// The names of the outputs.
     fn get_output_names(&self) -> Vec<String> {
-        self.predictor.outputs()
+        self.predictor.fetches()
     }
 
     /// The shapes of the inputs, by name.
@@ -397,7 +397,7 @@ impl PyPaddlePredictor {
 
     /// An output, to be read.
     fn get_output_tensor(slf: Py<Self>, name: String) -> PyResult<PyZeroCopyTensor> {
-        let known = slf.get().predictor.outputs();
+        let known = slf.get().predictor.fetches();
         if !known.contains(&name) {
             let text = format!("the model has no output `{name}`; it has {}", known.join(", "));
             return Err(PyKeyError::new_err(text));
@@ -411,7 +411,7 @@ impl PyPaddlePredictor {
         let ran = py.detach(|| self.predictor.run(&mut inputs)).map_err(from_predict);
         let mut state = self.lock();
         state.inputs = inputs;
-        for (name, tensor) in self.predictor.outputs().iter().zip(ran?) {
+        for (name, tensor) in self.predictor.fetches().iter().zip(ran?) {
             state.outputs.set(name, tensor);
         }
         Ok(true)

@@ -13,6 +13,7 @@ use tensor::{DType, Tensor};
 use crate::array::{PlainArray, copy_array, look_at, to_numpy};
 use crate::ctr::frame_from_py;
 use crate::error::{from_ctr, from_tensor, from_train};
+use crate::feed::warn;
 use crate::tensor::PyTensor;
 
 /// An error of a prediction as Python knows such errors.
@@ -93,12 +94,15 @@ impl PyPredictor {
     /// Predicts for all samples: an array, or a list of them if the model has several outputs. A model that
     /// `CTR.save` wrote takes the columns of a table as they were in training.
     fn predict(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        let outputs = match self.0.has_encoding() {
-            true => {
-                let frame = frame_from_py(data)?;
+        let outputs = match self.0.encoding() {
+            Some(encoding) => {
+                let frame = frame_from_py(data, Some(&encoding))?;
+                if let Some(text) = self.0.warning(&frame) {
+                    warn(py, &text)?;
+                }
                 py.detach(|| self.0.predict_table(&frame))
             }
-            false => {
+            None => {
                 let mut batch = self.batch(data)?;
                 py.detach(|| self.0.predict(&mut batch))
             }
@@ -145,6 +149,9 @@ impl PyPredictor {
 impl PyPredictor {
     /// The samples of a dictionary, or of anything else with columns by name.
     fn batch(&self, data: &Bound<'_, PyAny>) -> PyResult<predict::Samples> {
+        if let Some(columns) = columns_of_rows(data)? {
+            return self.batch(columns.as_any());
+        }
         let names = match (data.getattr_opt("keys")?, data.getattr_opt("column_names")?) {
             (Some(keys), _) => keys.call0()?,
             (None, Some(names)) => names,
@@ -165,6 +172,38 @@ impl PyPredictor {
         }
         Ok(batch)
     }
+}
+
+/// A list of samples, each a dictionary with a value for each slot, as a dictionary of lists; `None` if it is something else.
+fn columns_of_rows<'py>(data: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyDict>>> {
+    let Ok(rows) = data.cast::<PyList>() else { return Ok(None) };
+    let columns = PyDict::new(data.py());
+    for (at, row) in rows.iter().enumerate() {
+        let Ok(row) = row.cast_into::<PyDict>() else { return Ok(None) };
+        for (name, value) in row.iter() {
+            let column = match columns.get_item(&name)? {
+                Some(column) => column.cast_into::<PyList>()?,
+                None => {
+                    let column = PyList::empty(data.py());
+                    columns.set_item(&name, &column)?;
+                    column
+                }
+            };
+            if column.len() != at {
+                return Err(wrong(
+                    &name.str()?.to_string(),
+                    "it is not given in the samples before",
+                ));
+            }
+            column.append(value)?;
+        }
+    }
+    for (name, column) in columns.iter() {
+        if column.len()? != rows.len() {
+            return Err(wrong(&name.str()?.to_string(), "it is not given in all samples"));
+        }
+    }
+    Ok(Some(columns).filter(|columns| !columns.is_empty()))
 }
 
 fn seconds(name: &str, value: f64) -> PyResult<Duration> {

@@ -3,7 +3,7 @@
 
 use crate::mix::mix;
 use crate::prefetch::prefetch;
-use crate::{Element, Error, OtherRows, Result, Rows, Shape, Tensor};
+use crate::{Element, Error, OtherRows, Result, Rows, Shape, Tensor, is_row};
 
 /// Rows by their numbers in the whole table, and what all other rows read as.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,7 +40,7 @@ impl KeyedTable {
         for place in 0..n {
             let row = table.ids[place];
             let slot = table.slot(row);
-            if table.slots[slot] != 0 || !(0..height).contains(&row) {
+            if table.slots[slot] != 0 || !is_row(row, height) {
                 return Err(Error::RowOutOfRange { row, height });
             }
             table.slots[slot] = place as u32 + 1;
@@ -110,8 +110,8 @@ impl KeyedTable {
         I: Element + Into<i64>,
     {
         let ReadRows { padding, is_test, stride, offset } = read;
-        let is_row = |id: i64| (0..self.height).contains(&id) || Some(id) == padding;
-        if let Some(position) = ids.iter().position(|&id| !is_row(id.into())) {
+        let is_known = |id: i64| is_row(id, self.height) || Some(id) == padding;
+        if let Some(position) = ids.iter().position(|&id| !is_known(id.into())) {
             return Err(position);
         }
         let width = self.width();

@@ -45,7 +45,7 @@ pub use pool::Pool;
 pub use prefetch::{prefetch, prefetch_row};
 pub use printable::printable;
 pub use row_init::{Distribution, RowInit};
-pub use rows::{MergeScratch, Rows};
+pub use rows::{MergeScratch, Rows, is_row};
 pub use shape::{AxisSplit, RANK_MAX, Shape};
 pub use tensor::Tensor;
 pub use value::Value;

@@ -29,11 +29,17 @@ pub struct MergeScratch {
     others: Vec<(i64, u32)>,
 }
 
+/// Whether an id is a row of a table of `height` rows. The highest table, of 2⁶³ - 1, has a row for each number of 64 bits:
+/// ids of 2⁶³ and more have the bits of negative ones.
+pub fn is_row(id: i64, height: i64) -> bool {
+    (0..height).contains(&id) || height == i64::MAX
+}
+
 impl Rows {
     /// Checks that every id is a row of the table.
     pub fn check_ids(&self) -> Result<()> {
         let height = self.height;
-        match self.ids.iter().find(|&&row| row < 0 || row >= height) {
+        match self.ids.iter().find(|&&row| !is_row(row, height)) {
             Some(&row) => Err(Error::RowOutOfRange { row, height }),
             None => Ok(()),
         }

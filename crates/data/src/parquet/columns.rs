@@ -2,12 +2,16 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use parquet::basic::{ConvertedType, LogicalType, TimeUnit, Type as Physical};
 use parquet::errors::ParquetError;
 use parquet::file::reader::{ChunkReader, FileReader, SerializedFileReader};
+use parquet::schema::types::ColumnDescriptor;
 
-use super::{CellType, Datum, ROWS_AT_ONCE, Strip, bad_file, unfit};
+use super::{CellType, Datum, ROWS_AT_ONCE, SharedSource, Strip, bad_file, unfit};
 use crate::error::{Error, Result};
-use crate::series::{Series, Texts, Values};
+use crate::numbers::{Number, widen};
+use crate::series::{Series, Texts, Values, room};
+use crate::times::NO_TIME;
 
 /// Reads the columns of a file. Those that hold lists or groups are refused.
 pub(crate) fn read_columns(file: &str, source: impl ChunkReader + 'static) -> Result<Vec<Series>> {
@@ -19,7 +23,8 @@ pub(crate) fn read_columns(file: &str, source: impl ChunkReader + 'static) -> Re
 
 fn read_all(file: &str, source: impl ChunkReader + 'static) -> Result<Vec<Series>> {
     let failed = |error: ParquetError| bad_file(file, &error);
-    let reader = SerializedFileReader::new(source).map_err(failed)?;
+    let source = SharedSource::new(source);
+    let reader = SerializedFileReader::new(source.clone()).map_err(failed)?;
     let schema = reader.metadata().file_metadata().schema_descr_ptr();
     let mut columns = Vec::new();
     for at in 0..schema.num_columns() {
@@ -30,18 +35,18 @@ fn read_all(file: &str, source: impl ChunkReader + 'static) -> Result<Vec<Series
         if let Some(reason) = nested.or_else(|| unfit(&descr, CellType::Hash(1))) {
             return Err(Error::BadColumn { file: file.to_string(), column, reason });
         }
-        columns.push(Gathered { name: column, values: None });
+        columns.push(Gathered::new(column, &descr));
     }
     for at in 0..reader.num_row_groups() {
         let group = reader.get_row_group(at).map_err(failed)?;
         let n_rows = group.metadata().num_rows().max(0) as usize;
         for (place, column) in columns.iter_mut().enumerate() {
-            let mut strip = Strip::open(file, &*group, place)?;
+            let mut strip = Strip::open(file, &source, &*group, place)?;
             let mut done = 0;
             while done < n_rows {
                 let n = ROWS_AT_ONCE.min(n_rows - done);
                 strip.fill(n).map_err(failed)?;
-                (0..n).flat_map(|row| strip.cells(row)).for_each(|cell| column.push(cell));
+                (0..n).flat_map(|row| strip.cells(row)).try_for_each(|cell| column.push(cell))?;
                 done += n;
             }
         }
@@ -52,60 +57,103 @@ fn read_all(file: &str, source: impl ChunkReader + 'static) -> Result<Vec<Series
 /// A column as far as it was read.
 struct Gathered {
     name: String,
-    /// `None` before the first value.
-    values: Option<Values>,
+    /// Its floats have 32 bits.
+    is_short: bool,
+    values: GatheredValues,
+}
+
+enum GatheredValues {
+    Whole(Vec<i64>),
+    Float(Vec<f64>),
+    Mixed(Vec<Number>),
+    /// What a unit of the file is in nanoseconds, and microseconds.
+    Time(i128, Vec<i64>),
+    Text(Texts),
 }
 
 impl Gathered {
-    fn push(&mut self, cell: Datum<'_>) {
-        let values = self.values.take();
-        self.values = Some(match (values, cell) {
-            (None, Datum::Text(text)) => {
-                let mut texts = Texts::default();
-                texts.push(text);
-                Values::Text(texts)
+    fn new(name: String, descr: &ColumnDescriptor) -> Self {
+        use GatheredValues as V;
+        let values = match (descr.physical_type(), time_unit(descr)) {
+            (_, Some(nanos)) => V::Time(nanos, Vec::new()),
+            _ if super::decimal_scale(descr).is_some() => V::Mixed(Vec::new()),
+            (Physical::BYTE_ARRAY | Physical::FIXED_LEN_BYTE_ARRAY, _) => V::Text(Texts::default()),
+            (Physical::FLOAT | Physical::DOUBLE, _) => V::Float(Vec::new()),
+            _ => V::Whole(Vec::new()),
+        };
+        Self { name, is_short: descr.physical_type() == Physical::FLOAT, values }
+    }
+
+    fn push(&mut self, cell: Datum<'_>) -> Result<()> {
+        use GatheredValues as V;
+        if let (V::Whole(whole), false) = (&self.values, matches!(cell, Datum::Whole(_))) {
+            // A missing value among whole numbers, or one beyond 63 bits.
+            self.values = V::Mixed(whole.iter().map(|&number| Number::Whole(number)).collect());
+        }
+        match (&mut self.values, cell) {
+            (V::Whole(all), Datum::Whole(number)) => put(all, number),
+            (V::Float(all), Datum::Float(number)) if self.is_short => {
+                put(all, widen(number as f32))
             }
-            (None, Datum::Whole(number)) => Values::Whole(vec![number]),
-            (None, cell) => Values::Float(vec![number_of(cell)]),
-            (Some(Values::Whole(mut numbers)), Datum::Whole(number)) => {
-                numbers.push(number);
-                Values::Whole(numbers)
+            (V::Float(all), cell) => put(all, number_of(cell).to_f64()),
+            (V::Time(nanos, all), Datum::Whole(number)) => {
+                let micros = (i128::from(number) * *nanos).div_euclid(1000);
+                // Beyond what 64 bits hold there is no time of this world.
+                put(all, i64::try_from(micros).unwrap_or(NO_TIME))
             }
-            // A missing value among whole numbers, or one beyond them: all become floats.
-            (Some(Values::Whole(numbers)), cell) => {
-                let mut floats: Vec<f64> =
-                    numbers.into_iter().map(|number| number as f64).collect();
-                floats.push(number_of(cell));
-                Values::Float(floats)
-            }
-            // Missing values came first: they are numbers that are none, or empty texts.
-            (Some(Values::Float(numbers)), Datum::Text(text)) => {
-                let mut texts = Texts::default();
-                numbers.iter().for_each(|_| texts.push(b""));
-                texts.push(text);
-                Values::Text(texts)
-            }
-            (Some(Values::Float(mut numbers)), cell) => {
-                numbers.push(number_of(cell));
-                Values::Float(numbers)
-            }
-            (Some(Values::Text(mut texts) | Values::Cells(mut texts)), cell) => {
-                texts.push(if let Datum::Text(text) = cell { text } else { b"" });
-                Values::Text(texts)
-            }
-        });
+            (V::Time(_, all), _) => put(all, NO_TIME),
+            (V::Text(texts), Datum::Text(text)) => texts.try_push(text),
+            (V::Text(texts), _) => texts.try_push(b""),
+            (V::Mixed(all), cell) => put(all, number_of(cell)),
+            (V::Whole(_), _) => Ok(()),
+        }
     }
 
     fn series(self) -> Series {
-        Series { name: self.name, values: self.values.unwrap_or(Values::Float(Vec::new())) }
+        let values = match self.values {
+            GatheredValues::Whole(whole) => Values::Whole(whole),
+            GatheredValues::Float(floats) => Values::Float(floats),
+            GatheredValues::Mixed(numbers) => Values::of_numbers(numbers),
+            GatheredValues::Time(_, micros) => Values::Time(micros),
+            GatheredValues::Text(texts) => Values::Text(texts),
+        };
+        Series { name: self.name, values }
     }
 }
 
-fn number_of(cell: Datum<'_>) -> f64 {
+fn put<T>(all: &mut Vec<T>, value: T) -> Result<()> {
+    room(all, 1)?;
+    all.push(value);
+    Ok(())
+}
+
+fn number_of(cell: Datum<'_>) -> Number {
     match cell {
-        Datum::Nothing | Datum::Text(_) => f64::NAN,
-        Datum::Whole(number) => number as f64,
-        Datum::TooLarge(number) => number as f64,
-        Datum::Float(number) => number,
+        Datum::Nothing | Datum::Text(_) => Number::Missing,
+        Datum::Whole(number) => Number::Whole(number),
+        Datum::Large(number) => Number::Large(number),
+        Datum::Float(number) => Number::of_float(number),
+    }
+}
+
+/// Nanoseconds of the unit of a column of dates or timestamps.
+fn time_unit(descr: &ColumnDescriptor) -> Option<i128> {
+    const DAY: i128 = 86_400_000_000_000;
+    match descr.logical_type_ref() {
+        Some(LogicalType::Date) => return Some(DAY),
+        Some(LogicalType::Timestamp(kind)) => {
+            return Some(match kind.unit {
+                TimeUnit::MILLIS => 1_000_000,
+                TimeUnit::MICROS => 1000,
+                TimeUnit::NANOS => 1,
+            });
+        }
+        _ => {}
+    }
+    match descr.converted_type() {
+        ConvertedType::DATE => Some(DAY),
+        ConvertedType::TIMESTAMP_MILLIS => Some(1_000_000),
+        ConvertedType::TIMESTAMP_MICROS => Some(1000),
+        _ => None,
     }
 }

@@ -64,7 +64,9 @@ pub(super) fn table(body: &[u8]) -> Result<DataFrame> {
         let values = match code {
             3 => Values::Whole(read.numbers(n_samples, i64::from_le_bytes)?),
             2 => Values::Whole(read.numbers(n_samples, |word| i32::from_le_bytes(word).into())?),
-            5 => Values::Float(read.numbers(n_samples, |word| f32::from_le_bytes(word).into())?),
+            5 => Values::Float(
+                read.numbers(n_samples, |word| data::widen(f32::from_le_bytes(word)))?,
+            ),
             _ => return Err(BadBody::Form(format!("column `{name}`: {WRONG_TYPE}"))),
         };
         series.push(Series { name, values });

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use ::ctr::{Cell, values_of};
-use data::{DataFrame, Series, Values};
+use ::ctr::{Cell, Encoding, NamedCell, frame_of_rows, values_of};
+use data::{DataFrame, NO_TIME, Number, Series, Values, time_of_text, widen};
 use fleet::{env, stores};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -17,11 +17,19 @@ use crate::error::{from_ctr, from_data, from_tensor};
 const MISSING: [&str; 2] = ["NAType", "NaTType"];
 
 /// A table: what has columns, or the path of a file.
-pub(crate) fn frame_from_py(table: &Bound<'_, PyAny>) -> PyResult<DataFrame> {
+///
+/// Rows may be dictionaries: a list of them, or one. For a model they may leave out what it does not read.
+pub(crate) fn frame_from_py(
+    table: &Bound<'_, PyAny>,
+    encoding: Option<&Encoding>,
+) -> PyResult<DataFrame> {
     let py = table.py();
     if let Some(names) = file_names(table)? {
         let stores = stores::stores(&env::process);
         return py.detach(|| DataFrame::read_list(&names, &stores)).map_err(from_data);
+    }
+    if let Some(rows) = rows_of(table)? {
+        return frame_of_rows(rows, encoding).map_err(from_ctr);
     }
     let names = match table.cast::<PyDict>() {
         Ok(dict) => dict.keys().into_any(),
@@ -31,7 +39,7 @@ pub(crate) fn frame_from_py(table: &Bound<'_, PyAny>) -> PyResult<DataFrame> {
         Err(_) => {
             let kind = table.get_type().name()?;
             let text = format!(
-                "expected a DataFrame, a dict of columns or the paths of files, not {kind}"
+                "expected a DataFrame, a dict of columns, a list of dicts or the paths of files, not {kind}"
             );
             return Err(PyTypeError::new_err(text));
         }
@@ -72,9 +80,64 @@ fn file_names(table: &Bound<'_, PyAny>) -> PyResult<Option<Vec<String>>> {
     Ok(Some(all).filter(|all| !all.is_empty()))
 }
 
+/// The rows of a list of dictionaries, or of one dictionary with one value for each name; `None` if it is something else.
+fn rows_of(table: &Bound<'_, PyAny>) -> PyResult<Option<Vec<Vec<NamedCell>>>> {
+    if let Ok(row) = table.cast::<PyDict>() {
+        let is_row = !row.is_empty() && row.values().iter().all(|value| is_one(&value));
+        return if is_row { Ok(Some(vec![row_of(row)?])) } else { Ok(None) };
+    }
+    let Ok(list) = table.cast::<PyList>() else { return Ok(None) };
+    let mut rows = Vec::with_capacity(list.len());
+    for item in list {
+        let Ok(row) = item.cast::<PyDict>() else { return Ok(None) };
+        rows.push(row_of(row)?);
+    }
+    Ok(Some(rows).filter(|rows| !rows.is_empty()))
+}
+
+/// Whether something is one value, not a column.
+fn is_one(value: &Bound<'_, PyAny>) -> bool {
+    value.is_instance_of::<PyString>() || value.is_instance_of::<PyBytes>() || value.len().is_err()
+}
+
+fn row_of(row: &Bound<'_, PyDict>) -> PyResult<Vec<NamedCell>> {
+    let mut cells = Vec::with_capacity(row.len());
+    for (name, value) in row.iter() {
+        let name: String = name.str()?.extract()?;
+        let cell = cell(&name, &value)?;
+        cells.push(NamedCell { name, cell });
+    }
+    Ok(cells)
+}
+
+/// A column as an array that has all its values. Where whole numbers are missing, pyarrow, polars and the categories of pandas
+/// would make floats of all.
+fn array_of<'py>(values: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let numpy = values.py().import("numpy")?;
+    let n_missing = match values.getattr_opt("null_count")? {
+        Some(count) if count.is_callable() => count.call0()?.extract::<usize>().unwrap_or(0),
+        Some(count) => count.extract().unwrap_or(0),
+        None => 0,
+    };
+    if n_missing > 0 {
+        for name in ["to_pylist", "to_list"] {
+            if let Some(list) = values.getattr_opt(name)? {
+                return numpy.call_method1("array", (list.call0()?, "object"));
+            }
+        }
+    }
+    let is_category = match values.getattr_opt("dtype")? {
+        Some(dtype) => dtype.hasattr("categories")? && values.hasattr("astype")?,
+        None => false,
+    };
+    match is_category {
+        true => numpy.call_method1("asarray", (values.call_method1("astype", ("object",))?,)),
+        false => numpy.call_method1("asarray", (values,)),
+    }
+}
+
 fn column(name: &str, values: &Bound<'_, PyAny>) -> PyResult<Values> {
-    let py = values.py();
-    let mut array = py.import("numpy")?.call_method1("asarray", (values,))?;
+    let mut array = array_of(values)?;
     let shape: Vec<usize> = array.getattr("shape")?.extract()?;
     let unsupported =
         |found: String| from_ctr(::ctr::Error::Unsupported { column: name.to_string(), found });
@@ -85,20 +148,42 @@ fn column(name: &str, values: &Bound<'_, PyAny>) -> PyResult<Values> {
     }
     let dtype = array.getattr("dtype")?;
     let kind: String = dtype.getattr("kind")?.extract()?;
-    match kind.as_str() {
-        "b" | "i" | "u" => {
+    let itemsize: usize = dtype.getattr("itemsize")?.extract()?;
+    match (kind.as_str(), itemsize) {
+        ("b" | "i" | "u", _) => {
             let tensor = tensor(&array, "int64")?;
-            let whole = tensor.data::<i64>().map_err(from_tensor)?.to_vec();
-            match kind == "u" && whole.iter().any(|&number| number < 0) {
-                true => Err(unsupported("numbers of 2^63 and more".to_string())),
-                false => Ok(Values::Whole(whole)),
-            }
+            let bits = tensor.data::<i64>().map_err(from_tensor)?;
+            Ok(match kind == "u" && bits.iter().any(|&number| number < 0) {
+                true => {
+                    let number = |&bits: &i64| Number::unsigned(bits.cast_unsigned());
+                    Values::of_numbers(bits.iter().map(number).collect())
+                }
+                false => Values::Whole(bits.to_vec()),
+            })
         }
-        "f" => {
+        ("f", 4) => {
+            let tensor = tensor(&array, "float32")?;
+            let short = tensor.data::<f32>().map_err(from_tensor)?;
+            Ok(Values::Float(short.iter().map(|&number| widen(number)).collect()))
+        }
+        ("f", 2) => {
+            // Numbers of 16 bits, too, are what their shortest text says.
+            let texts: Vec<String> =
+                array.call_method1("astype", ("str",))?.call_method0("tolist")?.extract()?;
+            let number =
+                |text: &String| Number::of_text(text.as_bytes()).unwrap_or(Number::Missing);
+            Ok(Values::Float(texts.iter().map(|text| number(text).to_f64()).collect()))
+        }
+        ("f", _) => {
             let tensor = tensor(&array, "float64")?;
             Ok(Values::Float(tensor.data::<f64>().map_err(from_tensor)?.to_vec()))
         }
-        "O" | "U" | "S" | "T" => {
+        ("M", _) => {
+            let micros = array.call_method1("astype", ("datetime64[us]",))?;
+            let tensor = tensor(&micros, "int64")?;
+            Ok(Values::Time(tensor.data::<i64>().map_err(from_tensor)?.to_vec()))
+        }
+        ("O" | "U" | "S" | "T", _) => {
             let items = array.call_method0("tolist")?.cast_into::<PyList>()?;
             let cells = items.iter().map(|item| cell(name, &item)).collect::<PyResult<Vec<_>>>()?;
             values_of(name, &cells).map_err(from_ctr)
@@ -121,11 +206,13 @@ fn cell(column: &str, item: &Bound<'_, PyAny>) -> PyResult<Cell> {
         return Ok(Cell::Text(text.extract()?));
     }
     if item.is_instance_of::<PyBool>() || item.is_instance_of::<PyInt>() {
-        return Ok(item.extract().map_or(Cell::Float(item.extract()?), Cell::Whole));
+        if let Ok(number) = item.extract() {
+            return Ok(Cell::Whole(number));
+        }
+        return Ok(item.extract().map_or(Cell::Float(item.extract()?), Cell::Large));
     }
     if item.is_instance_of::<PyFloat>() {
-        let number: f64 = item.extract()?;
-        return Ok(if number.is_nan() { Cell::Missing } else { Cell::Float(number) });
+        return Ok(Cell::of_number(Number::of_float(item.extract()?)));
     }
     if let Ok(bytes) = item.cast::<PyBytes>() {
         return Ok(Cell::Text(String::from_utf8_lossy(bytes.as_bytes()).into_owned()));
@@ -135,12 +222,36 @@ fn cell(column: &str, item: &Bound<'_, PyAny>) -> PyResult<Cell> {
         return Ok(Cell::Missing);
     }
     let module: String = item.get_type().getattr("__module__")?.extract()?;
-    if module == "numpy" && kind != "ndarray" {
-        // A number of numpy: its own Python number.
-        let number = item.call_method0("item")?;
-        if !number.get_type().is(item.get_type()) {
-            return cell(column, &number);
+    match (module.as_str(), kind.as_str()) {
+        ("numpy", "ndarray") => {}
+        ("numpy", "datetime64") => {
+            let micros = item.call_method1("astype", ("datetime64[us]",))?;
+            let micros: i64 = micros.call_method1("astype", ("int64",))?.extract()?;
+            return Ok(if micros == NO_TIME { Cell::Missing } else { Cell::Time(micros) });
         }
+        ("numpy", "float32") => {
+            return Ok(Cell::of_number(Number::of_float(widen(item.extract()?))));
+        }
+        ("numpy", _) => {
+            // A number of numpy: its own Python number.
+            let number = item.call_method0("item")?;
+            if !number.get_type().is(item.get_type()) {
+                return cell(column, &number);
+            }
+        }
+        ("decimal" | "_pydecimal", "Decimal") => {
+            let text: String = item.call_method1("__format__", ("f",))?.extract()?;
+            return Ok(Cell::of_number(
+                Number::of_text(text.as_bytes()).unwrap_or(Number::Missing),
+            ));
+        }
+        _ if item.hasattr("isoformat")? && item.hasattr("year")? => {
+            let text: String = item.call_method0("isoformat")?.extract()?;
+            if let Some(micros) = time_of_text(&text) {
+                return Ok(Cell::Time(micros));
+            }
+        }
+        _ => {}
     }
     let (column, found) = (column.to_string(), format!("a {kind}"));
     Err(from_ctr(::ctr::Error::Unsupported { column, found }))

@@ -8,17 +8,20 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Instant;
 
 use ::ctr::{Architecture, Ctr, CtrModel, FeatureKind, Loss, Trained, Training};
+use data::DataFrame;
 use fleet::ready::Watch;
 use fleet::{Fleet, env, flags, role};
 use numpy::PyArray1;
-use pyo3::exceptions::{PyRuntimeError, PySystemExit};
+use pyo3::exceptions::{PyRuntimeError, PySystemExit, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
-use tensor::EvenIfPoisoned;
+use pyo3::types::PyDict;
+use tensor::{DidYouMean, EvenIfPoisoned};
 
 use crate::cluster::cluster;
 use crate::convert::Whole;
 use crate::error::{from_ctr, from_fleet};
+use crate::feed::warn;
 use crate::framework::program::PyProgram;
 use crate::signals::{Raised, SIGNALS_EVERY, signalled, taken};
 use crate::tensor::PyScope;
@@ -94,6 +97,8 @@ struct Fitted {
     main: Py<PyProgram>,
     startup: Py<PyProgram>,
     scope: Py<PyScope>,
+    /// The user knows of columns that are not read.
+    has_warned: bool,
 }
 
 impl Fitted {
@@ -101,7 +106,7 @@ impl Fitted {
         let main = Py::new(py, PyProgram::new_from(model.net().main.clone()))?;
         let startup = Py::new(py, PyProgram::new_from(model.net().startup.clone()))?;
         let scope = Py::new(py, PyScope(model.scope().clone()))?;
-        Ok(Self { model, main, startup, scope })
+        Ok(Self { model, main, startup, scope, has_warned: false })
     }
 }
 
@@ -112,6 +117,19 @@ pub(crate) struct PyCtr(Mutex<CtrState>);
 impl PyCtr {
     fn lock(&self, py: Python<'_>) -> MutexGuard<'_, CtrState> {
         self.0.lock_py_attached(py).even_if_poisoned()
+    }
+
+    /// Rows for the model. The first time that it does not read a column the user is told.
+    fn frame(&self, data: &Bound<'_, PyAny>) -> PyResult<DataFrame> {
+        let py = data.py();
+        let encoding = self.with(py, |fitted| Ok(fitted.model.encoding().clone()))?;
+        let frame = frame_from_py(data, Some(&encoding))?;
+        if let Some(text) = encoding.warning(&frame)
+            && self.with(py, |fitted| Ok(!std::mem::replace(&mut fitted.has_warned, true)))?
+        {
+            warn(py, &text)?;
+        }
+        Ok(frame)
     }
 
     fn with<T>(
@@ -131,7 +149,7 @@ impl PyCtr {
     #[new]
     #[pyo3(signature = (target, model="deepfm", *, loss="log", positive=None, epochs=None,
         batch_size=None, learning_rate=None, dim=None, hidden=None, l2=None, ids=None,
-        validation=None, patience=None, seed=None, columns=None, mode="sync", verbose=true))]
+        validation=None, patience=None, seed=None, columns=None, mode="sync", verbose=true, **others))]
     fn new(
         target: &str,
         model: &str,
@@ -150,7 +168,9 @@ impl PyCtr {
         columns: Option<BTreeMap<String, String>>,
         mode: &str,
         verbose: bool,
+        others: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
+        refuse_others(others)?;
         let mut settings = Ctr::for_loss(target, Loss::from_name(loss).map_err(from_ctr)?);
         settings.architecture = Architecture::from_name(model).map_err(from_ctr)?;
         settings.mode = ::ctr::mode_from_name(mode).map_err(from_ctr)?;
@@ -171,6 +191,7 @@ impl PyCtr {
         settings.hidden = hidden.unwrap_or(settings.hidden);
         settings.n_ids = ids.map(|ids| ids.positive("ids")).transpose()?;
         settings.validation = validation;
+        settings.check().map_err(from_ctr)?;
         Ok(Self(Mutex::new(CtrState { settings, verbose, fitted: None })))
     }
 
@@ -183,8 +204,8 @@ impl PyCtr {
         validation: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, Self>> {
         let py = slf.py();
-        let train = frame_from_py(data)?;
-        let validation = validation.map(frame_from_py).transpose()?;
+        let train = frame_from_py(data, None)?;
+        let validation = validation.map(|table| frame_from_py(table, None)).transpose()?;
         let (settings, verbose) = {
             let state = slf.get().lock(py);
             (state.settings.clone(), state.verbose)
@@ -204,7 +225,7 @@ impl PyCtr {
 
     /// A prediction for each row.
     fn predict<'py>(&self, data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArray1<f32>>> {
-        let (py, frame) = (data.py(), frame_from_py(data)?);
+        let (py, frame) = (data.py(), self.frame(data)?);
         let predicted = self.with(py, |fitted| {
             let model = &mut fitted.model;
             py.detach(|| model.predict(&frame)).map_err(from_ctr)
@@ -214,7 +235,7 @@ impl PyCtr {
 
     /// The area under the curve on rows with a target.
     fn auc(&self, data: &Bound<'_, PyAny>) -> PyResult<f64> {
-        let (py, frame) = (data.py(), frame_from_py(data)?);
+        let (py, frame) = (data.py(), self.frame(data)?);
         self.with(py, |fitted| {
             let model = &mut fitted.model;
             py.detach(|| model.auc(&frame)).map_err(from_ctr)
@@ -223,7 +244,7 @@ impl PyCtr {
 
     /// The root of the mean squared error on rows with a target.
     fn rmse(&self, data: &Bound<'_, PyAny>) -> PyResult<f64> {
-        let (py, frame) = (data.py(), frame_from_py(data)?);
+        let (py, frame) = (data.py(), self.frame(data)?);
         self.with(py, |fitted| {
             let model = &mut fitted.model;
             py.detach(|| model.rmse(&frame)).map_err(from_ctr)
@@ -286,6 +307,35 @@ impl PyCtr {
             }
         }
     }
+}
+
+/// What `CTR` can be told.
+const SETTINGS: [&str; 17] = [
+    "target",
+    "model",
+    "loss",
+    "positive",
+    "epochs",
+    "batch_size",
+    "learning_rate",
+    "dim",
+    "hidden",
+    "l2",
+    "ids",
+    "validation",
+    "patience",
+    "seed",
+    "columns",
+    "mode",
+    "verbose",
+];
+
+fn refuse_others(others: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
+    let Some((name, _)) = others.and_then(|others| others.iter().next()) else { return Ok(()) };
+    let name: String = name.extract()?;
+    let near = DidYouMean::among(&name, SETTINGS.into_iter());
+    let all = SETTINGS.join(", ");
+    Err(PyTypeError::new_err(format!("CTR has no setting `{name}`.{near} There are: {all}")))
 }
 
 fn set<T: TryFrom<i64>>(setting: &mut T, given: Option<Whole>, name: &str) -> PyResult<()> {

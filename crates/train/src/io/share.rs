@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use program::distributed::{Placement, Spread, server_of};
+use tensor::is_row;
 
 /// Which rows of a variable a server has.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,9 +30,11 @@ impl Share {
     /// Whether a row of the whole is here.
     pub(crate) fn has(&self, row: i64) -> bool {
         match self {
-            Share::Range(range) => range.contains(&row),
+            Share::Range(range) => {
+                range.contains(&row) || range.start == 0 && is_row(row, range.end)
+            }
             Share::Hash { server, n_servers, height } => {
-                (0..*height).contains(&row) && server_of(row, *n_servers) == *server
+                is_row(row, *height) && server_of(row, *n_servers) == *server
             }
         }
     }

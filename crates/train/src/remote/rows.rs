@@ -131,7 +131,10 @@ fn partition(look_up: &LookUpRoute, distinct: &[i64]) -> Result<(Keys, Vec<Optio
                 pieces.partition_point(|piece| piece.rows.end <= id)
             }
         };
-        let Some(piece) = pieces.get(at).filter(|piece| piece.rows.contains(&id)) else {
+        let has_all = |end: i64| id < 0 && tensor::is_row(id, end);
+        let Some(piece) =
+            pieces.get(at).filter(|one| one.rows.contains(&id) || has_all(one.rows.end))
+        else {
             let var = look_up.ids.first().cloned().unwrap_or_default();
             let height = pieces.last().map_or(0, |piece| piece.rows.end);
             return Err(Error::IdOutOfRange { var, position: 0, id, height });

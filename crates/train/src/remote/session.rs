@@ -194,7 +194,7 @@ impl<'a> Session<'a> {
 fn check_rows(rows: &Rows, pieces: &[Piece]) -> Result<()> {
     let Some(last) = pieces.last().filter(|piece| !piece.is_whole()) else { return Ok(()) };
     let height = last.rows.end;
-    match rows.ids.iter().find(|&&id| id < 0 || id >= height) {
+    match rows.ids.iter().find(|&&id| !tensor::is_row(id, height)) {
         Some(&row) => Err(tensor::Error::RowOutOfRange { row, height }.into()),
         None => Ok(()),
     }

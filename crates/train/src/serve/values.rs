@@ -55,7 +55,7 @@ pub(super) fn check_fits(var: &VarDesc, value: &Value) -> std::result::Result<()
             if shape.get(1..) != dims.get(1..) {
                 return Err(format!("rows of shape {shape:?} came, the table is {dims:?}"));
             }
-            match ids.iter().find(|&&id| id < 0 || id >= height) {
+            match ids.iter().find(|&&id| !tensor::is_row(id, height)) {
                 Some(id) => Err(format!("row {id} came, the table has {height}")),
                 None => Ok(()),
             }

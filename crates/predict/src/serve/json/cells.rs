@@ -85,7 +85,7 @@ impl ColumnSink for TableColumns<'_, '_> {
             Scalar::Null => Cell::Missing,
             Scalar::Truth(truth) => Cell::Whole(truth.into()),
             Scalar::Integer(number) => Cell::Whole(number),
-            Scalar::Large(number) => Cell::Float(number as f64),
+            Scalar::Large(number) => Cell::Large(number),
             Scalar::Number(number) => Cell::Float(number),
             Scalar::Text(text) => {
                 self.allowed.held.take(text.len() + TEXT_BYTES)?;
@@ -117,7 +117,10 @@ impl ColumnSink for TableColumns<'_, '_> {
         };
         let column = self.name(at).to_string();
         match n(at) < self.n_rows {
-            true => Err(Error::Table(ctr::Error::MissingColumn { column }).into()),
+            true => {
+                let near = tensor::DidYouMean::default();
+                Err(Error::Table(ctr::Error::MissingColumn { column, near }).into())
+            }
             false => Err(BadBody::Form(format!("column `{column}` is twice in one row"))),
         }
     }

@@ -13,7 +13,7 @@ mod rule;
 mod saving;
 
 use ps::table::{EntryFilter, RowIndex};
-use tensor::{RowInit, Rows, Shape, Tensor, Value};
+use tensor::{RowInit, Rows, Shape, Tensor, Value, is_row};
 
 use self::loading::SlabLoad;
 use super::saving::{Files, Moment};
@@ -77,11 +77,19 @@ pub(super) struct Slab {
     n_reserved: usize,
 }
 
+/// Numbers that rows may have in an index; the highest table has all of 64 bits.
+fn index_height(share: &Share) -> u64 {
+    match share.height() {
+        i64::MAX => u64::MAX,
+        height => height.max(0) as u64,
+    }
+}
+
 impl Slab {
     /// A table of which no row exists.
     pub(super) fn new(scope: &Scope, vars: Vec<SlabVar>, extent: Extent) -> Self {
         let (filter, forgets, has_stepped) = (None, false, false);
-        let index = RowIndex::new(extent.share.height().max(0) as u64);
+        let index = RowIndex::new(index_height(&extent.share));
         let mut slab = Self {
             index,
             vars,
@@ -153,7 +161,8 @@ impl Slab {
 
     /// Whether a row, by the number that this server gives it, is here.
     pub(super) fn has(&self, row: i64) -> bool {
-        row >= 0 && self.extent.share.has(row.saturating_add(self.extent.share.first()))
+        is_row(row, self.extent.share.height())
+            && self.extent.share.has(row.saturating_add(self.extent.share.first()))
     }
 
     /// Rows that exist.
