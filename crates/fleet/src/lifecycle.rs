@@ -32,7 +32,6 @@ pub struct Fleet {
     role: Role,
     flags: Flags,
     cluster: Cluster,
-    executor: Executor,
     /// How a server behaves.
     serving: Serving,
     split: Option<SplitJob>,
@@ -124,13 +123,11 @@ impl Fleet {
         cluster.set_request_bytes(flags.request_memory());
         cluster.set_ends(Arc::new(signals::wants_end));
         flags.locate().into_iter().for_each(|locate| cluster.set_locate(locate));
-        let mut executor = Executor::new();
-        executor.set_cluster(cluster.clone());
         let mut serving = Serving::default();
         flags.configure(&mut serving);
         let (split, is_started, log) = (None, false, usual_log());
         let _numbers = LastNumbers;
-        Self { role, flags, cluster, executor, serving, split, is_started, log, _numbers }
+        Self { role, flags, cluster, serving, split, is_started, log, _numbers }
     }
 
     /// What it was told by flags.

@@ -132,7 +132,7 @@ fn the_same_command_goes_on_with_other_servers() {
     let ours = |n_servers| identity("/train.py", n_servers);
     drop(take(home.path(), None, ours(2)).unwrap());
     assert_eq!(scaled(home.path(), &ours(2)).unwrap(), None);
-    write_job(home.path(), "", &Identity { n_began: Some(2), ..ours(3) }).unwrap();
+    write_job(home.path(), &Identity { n_began: Some(2), ..ours(3) }).unwrap();
     let found = Some(Scaled { n_servers: 3, n_began: 2 });
     assert_eq!(scaled(home.path(), &ours(2)).unwrap(), found);
     assert_eq!(scaled(home.path(), &ours(3)).unwrap(), found);
@@ -149,7 +149,7 @@ fn the_same_command_goes_on_with_other_servers() {
 fn one_of_two_files_may_be_damaged() {
     let home = tempfile::tempdir().unwrap();
     let own = Identity { n_began: Some(2), ..identity("/train.py", 3) };
-    write_job(home.path(), "", &own).unwrap();
+    write_job(home.path(), &own).unwrap();
     let bytes = fs::read(home.path().join(JOB)).unwrap();
     for (bit, name) in (0..8 * bytes.len()).zip([JOB, JOB_AGAIN].into_iter().cycle()) {
         let mut damaged = bytes.clone();
