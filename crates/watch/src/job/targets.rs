@@ -63,6 +63,8 @@ impl Drop for TargetFile {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
