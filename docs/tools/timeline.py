@@ -60,7 +60,7 @@ KINDS = {
 DRAWN = ("look-up", "rows", "push", "barrier", "pull", "parameters")
 HEAD = struct.Struct("<4sHHIIQ")
 #: Bytes before the first frame: the proof of a trainer, and that of a server.
-PROOF_BYTES = (76, 80)
+PROOF_BYTES = (172, 176)
 
 
 # ------------------------------------------------------------------ a process of the job
