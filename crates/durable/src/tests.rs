@@ -7,7 +7,7 @@ use std::thread;
 
 use super::*;
 
-const N_TURNS: usize = 1000;
+const N_TURNS: usize = 100;
 const N_BYTES: usize = 10_000;
 
 fn names(folder: &Path) -> Vec<String> {
