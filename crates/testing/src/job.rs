@@ -372,7 +372,7 @@ impl Steps {
 fn load_all(dir: &Path) -> BTreeMap<String, Tensor> {
     let files = std::fs::read_dir(dir).expect("the model").filter_map(Result::ok);
     let load = |file: std::fs::DirEntry| {
-        let name = file.file_name().into_string().ok()?;
+        let name = file.file_name().into_string().ok().filter(|name| name != ".paddlewheel")?;
         let bytes = std::fs::read(file.path()).ok()?;
         match program::stream::value_from_bytes(&bytes).ok()? {
             Value::Tensor(tensor) => Some((name, tensor)),

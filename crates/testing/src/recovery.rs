@@ -414,6 +414,9 @@ fn load_all(dir: &Path) -> Saved {
     let mut saved = Saved::default();
     for file in std::fs::read_dir(dir).expect("the model").filter_map(Result::ok) {
         let name = file.file_name().to_string_lossy().into_owned();
+        if name == ".paddlewheel" {
+            continue;
+        }
         let Ok(bytes) = std::fs::read(file.path()) else { continue };
         if let Ok(Value::Tensor(tensor)) = program::stream::value_from_bytes(&bytes) {
             saved.0.insert(name.clone(), tensor);

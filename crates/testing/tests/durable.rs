@@ -9,7 +9,7 @@ use std::thread;
 
 use durable::{Access, create_folder, replace, replace_with};
 
-const N_TURNS: usize = 1000;
+const N_TURNS: usize = 100;
 const N_BYTES: usize = 10_000;
 /// Tells this program, started by itself, what to do, and where.
 const TASK: &str = "DURABLE_TEST_TASK";

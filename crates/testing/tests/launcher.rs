@@ -583,8 +583,10 @@ fn processes_share_a_secret_that_nobody_sees() {
 
 #[test]
 fn a_job_on_several_machines_needs_a_secret() {
-    let wide =
-        "launch_ps --cluster_node_ips 127.0.0.1,192.0.2.2 --node_ip 127.0.0.1 --start_port 6190";
+    let port = free_ports(1)[0];
+    let wide = &format!(
+        "launch_ps --cluster_node_ips 127.0.0.1,192.0.2.2 --node_ip 127.0.0.1 --start_port {port}"
+    );
     let mut job = Job::new("true");
     assert_eq!(job.run(wide), 1);
     let said = job.said();

@@ -1,6 +1,7 @@
 //! The house rules that a compiler does not check: which crate may depend on which, how long a file
 //! may be, where the environment and the network may be used, and that nothing was left behind.
 #![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
+#![allow(clippy::print_stderr)] // Some rules are advice.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -9,7 +10,9 @@ use testing::modules::Graph;
 use testing::tree::{self, code, files, none, root, signature, test_part};
 
 /// Longer files are two files.
-const LINES_MAX: usize = 600;
+const LINES_MAX: usize = 900;
+/// A longer file is mentioned.
+const LINES_WANTED: usize = 600;
 
 /// Each crate and the crates of this workspace it may use. A new edge is a decision: it needs a
 /// reason in ARCHITECTURE.md.
@@ -147,11 +150,18 @@ fn the_manifest_reader_sees_every_spelling() {
 
 #[test]
 fn files_are_short() {
-    let long = texts(&[".rs", ".py", ".sh"]).into_iter().filter_map(|(name, text)| {
-        let n_lines = text.lines().count();
-        (n_lines > LINES_MAX).then(|| format!("{name}: {n_lines} lines"))
-    });
-    none(&format!("a file has at most {LINES_MAX} lines"), long.collect());
+    let longer_than = |n_max: usize| -> Vec<String> {
+        let long = texts(&[".rs", ".py", ".sh"]).into_iter().filter_map(|(name, text)| {
+            let n_lines = text.lines().count();
+            (n_lines > n_max).then(|| format!("{name}: {n_lines} lines"))
+        });
+        long.collect()
+    };
+    // A reader wants short files, but a limit that is a wall makes code lean on it.
+    for file in longer_than(LINES_WANTED) {
+        eprintln!("warning: {file}; look for a seam above {LINES_WANTED}");
+    }
+    none(&format!("a file has at most {LINES_MAX} lines"), longer_than(LINES_MAX));
 }
 
 #[test]
@@ -168,7 +178,9 @@ fn only_fleet_reads_the_environment() {
 fn files_are_replaced_in_one_way() {
     let free =
         ["crates/durable/", "crates/train/src/folder/disk.rs", "crates/testing/", "examples/"];
-    let bound = |name: &str| !free.iter().any(|place| name.starts_with(place));
+    let bound = |name: &str| {
+        !free.iter().any(|place| name.starts_with(place)) && !name.ends_with("tests.rs")
+    };
     none("files are replaced by `durable::replace`", uses(&["fs::rename("], bound));
 }
 
@@ -182,9 +194,12 @@ fn only_one_module_opens_sockets() {
         "crates/data/tests/",
     ];
     let bound = |name: &str| !free.iter().any(|folder| name.starts_with(folder));
+    let mut found = uses(&["std::net"], bound);
+    // An address is not a socket.
+    found.retain(|line| !line.ends_with("IpAddr;") && !line.ends_with("SocketAddr;"));
     none(
         "`std::net` belongs to `crates/ps/src/tcp/`, to the server of predictions, and to HTTP",
-        uses(&["std::net"], bound),
+        found,
     );
 }
 

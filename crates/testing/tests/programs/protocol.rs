@@ -1,7 +1,5 @@
 //! The protocol: simulated networks, real sockets, many trainers.
 
-#[path = "../crowd.rs"]
-mod crowd;
 #[path = "../idle_trainers.rs"]
 mod idle_trainers;
 #[path = "../server_ends.rs"]
