@@ -42,7 +42,9 @@ pub(super) fn explained(folder: &Folder, vars: &BTreeMap<&str, &VarDesc>, error:
 fn others(dir: &Path, vars: &BTreeMap<&str, &VarDesc>) -> Vec<String> {
     let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };
     let files = entries.flatten().filter(|entry| entry.path().is_file());
+    // What begins with a dot is ours.
     let names = files.filter_map(|entry| entry.file_name().into_string().ok());
+    let names = names.filter(|name| !name.starts_with('.'));
     let mut names: Vec<String> = names.filter(|name| !vars.contains_key(name.as_str())).collect();
     names.sort();
     let described = |name: String| dims(&dir.join(&name)).map(|dims| format!("{name} {dims:?}"));

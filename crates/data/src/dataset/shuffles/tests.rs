@@ -181,7 +181,7 @@ fn a_damaged_share_is_refused_and_made_again() {
         other.take_kept(&path, NONE).unwrap();
         assert_eq!(held(&mut other), expected);
         // It was put right, so both are damaged now.
-        [&path, &again].map(|copy| std::fs::write(copy, bytes).unwrap());
+        [&path, &again].into_iter().for_each(|copy| std::fs::write(copy, bytes).unwrap());
         let error = loaded(0).take_kept(&path, NONE).unwrap_err();
         assert!(matches!(error, Error::BadShare { .. }), "{error}");
     };
