@@ -20,6 +20,11 @@ MINUTES = 180
 KEPT = ["--snapshot_dir", "snapshots", "--snapshot_secs", "0.5", "--max_restarts", "20"]
 
 
+#: Starts a program that comes before the others of a busy machine, if root asks for it; what it suffers from is its own then.
+FIRST = 'echo -15 > /proc/self/autogroup; exec nice -n -15 "$@"' if os.geteuid() == 0 else 'exec "$@"'
+FIRST = ("/bin/sh", "-c", FIRST, "sh")
+
+
 class Judged:
     """A job with a page."""
 
@@ -144,20 +149,20 @@ def test_a_full_disk_is_said_with_its_server_and_a_remedy(job):
 
 
 def test_a_slow_script(job):
-    job.start(SECONDS="0.1", MODE="async")
+    job.start(prefix=FIRST, SECONDS="0.1", MODE="async")
     assert "outside of training" in job.wait_for_cause("script")
     job.end()
 
 
 def test_a_slow_trainer(job):
-    job.start(SECONDS="0.1", SLOW="1")
+    job.start(prefix=FIRST, SECONDS="0.1", SLOW="1")
     words = job.wait_for_cause("trainer")
     assert words.startswith("Trainer 1 slows the job.") and "in its script" in words, words
     job.end()
 
 
 def test_a_wait_for_a_cut(job):
-    """One trainer is ready for a cut, and another one sleeps."""
+    """One trainer is ready for cuts, and another one sleeps: it waits half a second for each cut, and trains meanwhile."""
     job.start(*KEPT, SECONDS="4", SLOW="1", MODE="async")
     words = job.wait_for_cause("passing")
     assert words.startswith("Trainer 0: waits for a cut"), words
@@ -166,19 +171,19 @@ def test_a_wait_for_a_cut(job):
 
 def test_data_that_come_slowly(job):
     make_data(job.folder, 4, 100)
-    job.start(LINES="20", MODE="async", PASSES="1")
+    job.start(prefix=FIRST, LINES_A_SECOND="20", MODE="async", PASSES="1")
     assert "for data" in job.wait_for_cause("reading")
     job.cluster.expect("launcher", 0, MINUTES)
 
 
 def test_messages_of_a_job_that_does_little_else(job):
-    job.start(servers=1, trainers=1)
+    job.start(servers=1, trainers=1, prefix=FIRST)
     assert "Larger batches" in job.wait_for_cause("messages")
     job.end()
 
 
 def test_a_server_with_too_much_to_do(job):
-    job.start(servers=1, trainers=1, SIZE="2000000")
+    job.start(servers=1, trainers=1, prefix=FIRST, SIZE="4000000")
     words = job.wait_for_cause("server")
     assert words.startswith("Server 0 slows the job.") and "applying" in words, words
     job.end()
@@ -190,9 +195,12 @@ BUSY = "import os\nos.sched_setaffinity(0, {%d})\nwhile True: pass"
 def test_processes_that_compete_for_one_processor(job):
     """Busy programs of somebody else on the processor that the job may use."""
     processor = min(os.sched_getaffinity(0))
-    others = [subprocess.Popen([sys.executable, "-c", BUSY % processor]) for _ in range(8)]
+    job.start(servers=1, trainers=1, prefix=("taskset", "-c", str(processor)))
+    job.wait_for_training()
+    # The kernel shares a processor among sessions, where it is set up so.
+    busy = [sys.executable, "-c", BUSY % processor]
+    others = [subprocess.Popen(busy, start_new_session=True) for _ in range(4)]
     try:
-        job.start(servers=1, trainers=1, prefix=("taskset", "-c", str(processor)))
         words = job.wait_for_cause("processors")
         assert words.startswith("This machine has too few processors for its processes."), words
         assert re.search(r"2 processes of the job used 0\.\d+ processors", words), words
@@ -254,7 +262,7 @@ def wait_for_share(job, least, most=1.0):
 def test_progress_counts_over_restarts_and_resumes(job):
     """8 files for each trainer, 240 lines in all, 12 s at least."""
     make_data(job.folder, 16, 30)
-    job.start(*KEPT, LINES="20", MODE="async")
+    job.start(*KEPT, LINES_A_SECOND="20", MODE="async")
     wait_for_share(job, 0.4)
     for who in ("trainer.1", "server.0"):
         pid = job.pid(who)
@@ -267,7 +275,7 @@ def test_progress_counts_over_restarts_and_resumes(job):
     wait_for_share(job, 0.6)
     job.cluster.signal("launcher", signal.SIGTERM)
     job.cluster.wait("launcher", MINUTES)
-    job.start(*KEPT, LINES="20", MODE="async")
+    job.start(*KEPT, LINES_A_SECOND="20", MODE="async")
     wait_for_share(job, 0.35)
     check_rest(job)
     said = job.cluster.expect("launcher", 0, MINUTES)

@@ -16,6 +16,8 @@ pub mod words;
 pub use calendar::CalendarTime;
 pub use flags::{has_stepped, is_on, is_serving, set_on, set_serving};
 pub use number::{Counter, Gauge, Level, NumberKind, NumberSource, Sample, Seconds, Whole};
-pub use obstacle::{Obstacle, ObstacleGuard, clear_obstacle, obstacles, report_obstacle};
+pub use obstacle::{
+    Obstacle, ObstacleGuard, clear_obstacle, obstacle_times, obstacles, report_obstacle,
+};
 pub use phase::{Phase, PhaseNumber, PhaseState, PhaseView, show_phases};
 pub use step::{Busy, BusyThread, Labelled, Stepping, WaitingStep};

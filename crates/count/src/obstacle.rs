@@ -11,8 +11,9 @@
 //! assert!(obstacles().is_empty());
 //! ```
 
+use std::collections::BTreeMap;
 use std::sync::Mutex;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tensor::EvenIfPoisoned;
 
@@ -32,6 +33,9 @@ pub struct Obstacle {
 }
 
 static ALL: Mutex<Vec<Obstacle>> = Mutex::new(Vec::new());
+
+/// How long those have taken that are over, by name.
+static PAST: Mutex<BTreeMap<&'static str, Duration>> = Mutex::new(BTreeMap::new());
 
 impl Obstacle {
     /// One that stays until a person does something.
@@ -77,7 +81,20 @@ pub fn report_obstacle(obstacle: Obstacle) {
 
 /// It does so no longer.
 pub fn clear_obstacle(name: &str) {
-    ALL.lock().even_if_poisoned().retain(|known| known.name != name);
+    let mut all = ALL.lock().even_if_poisoned();
+    let Some(at) = all.iter().position(|known| known.name == name) else { return };
+    let over = all.remove(at);
+    *PAST.lock().even_if_poisoned().entry(over.name).or_default() += over.since.elapsed();
+}
+
+/// How long this process was held up so far, by the name of the obstacle: many short ones take time as well.
+pub fn obstacle_times() -> BTreeMap<&'static str, Duration> {
+    let all = ALL.lock().even_if_poisoned();
+    let mut times = PAST.lock().even_if_poisoned().clone();
+    for one in all.iter() {
+        *times.entry(one.name).or_default() += one.since.elapsed();
+    }
+    times
 }
 
 /// All of them: those that do not pass first, then the oldest.
@@ -109,5 +126,20 @@ mod tests {
         clear_obstacle("test_disk");
         drop(passing);
         assert_eq!(own(), []);
+    }
+
+    #[test]
+    fn the_time_of_an_obstacle_grows_as_long_as_it_is_there() {
+        let time = || obstacle_times().get("test_cut").copied().unwrap_or_default();
+        assert_eq!(time(), Duration::ZERO);
+        let start = Instant::now();
+        for _ in 0..3 {
+            let (before, held_up) = (time(), Obstacle::passing("test_cut", "waits").for_now());
+            while time() < before + Duration::from_micros(50) {}
+            drop(held_up);
+        }
+        let over = time();
+        assert!(over >= Duration::from_micros(150) && over <= start.elapsed(), "{over:?}");
+        assert_eq!(time(), over);
     }
 }

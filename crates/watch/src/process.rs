@@ -5,7 +5,8 @@ use std::sync::{LazyLock, Mutex};
 use std::time::Instant;
 
 use count::{
-    NumberKind, NumberSource, Obstacle, Sample, has_stepped, is_serving, obstacles, set_on,
+    NumberKind, NumberSource, Obstacle, Sample, has_stepped, is_serving, obstacle_times, obstacles,
+    set_on,
 };
 use serde_json::{Map, Value, json};
 use tensor::EvenIfPoisoned;
@@ -26,6 +27,9 @@ pub struct ProcessName {
     /// Where trainers reach this server.
     pub endpoint: Option<String>,
 }
+
+/// How long a process was held up, by obstacle.
+pub(crate) const HELD_UP: &str = "process_held_up_seconds";
 
 /// The role of a server.
 const SERVER: &str = "server";
@@ -117,6 +121,13 @@ fn system() -> Vec<Sample> {
         let n_bytes = (pages * rustix::param::page_size() as u64) as f64;
         all.push(sample("process_resident_bytes", "Memory of this process.", Gauge, n_bytes));
     }
+    all.extend(obstacle_times().into_iter().map(|(by, time)| Sample {
+        name: HELD_UP,
+        help: "Time that something kept this process from its work: a wait for a cut, a recovery, a full disk.",
+        kind: Counter,
+        label: Some(("by", by.to_string())),
+        value: time.as_secs_f64(),
+    }));
     all
 }
 

@@ -1,7 +1,8 @@
 """A job that is slow for a reason that its variables choose; it ends when the file `enough` is there.
 
-SECONDS: the script sleeps so long between two steps; SLOW: only that of this trainer does. SIZE: columns of its weights. MODE: sync, async. LINES: data come from
-files, so many lines a second; then there are PASSES passes.
+SECONDS: the script sleeps so long between two steps; SLOW: only that of this trainer does. SIZE: weights that servers apply.
+MODE: sync, async. LINES_A_SECOND: data come from files, so many lines a second; then there are PASSES passes. (LINES is the
+height of a terminal, and `readline` sets it.)
 """
 
 import glob
@@ -17,9 +18,10 @@ from paddle.fluid.incubate.fleet.parameter_server.distribute_transpiler.distribu
     StrategyFactory,
 )
 
-SIZE = int(os.environ.get("SIZE", "1"))
+SIZE = int(os.environ.get("SIZE", "0"))
 SECONDS = float(os.environ.get("SECONDS", "0"))
-LINES = float(os.environ.get("LINES", "0"))
+LINES_A_SECOND = float(os.environ.get("LINES_A_SECOND", "0"))
+PACE = "import sys, time\nfor line in sys.stdin:\n    time.sleep(%g)\n    print(line, end='', flush=True)"
 
 
 def main():
@@ -27,7 +29,9 @@ def main():
     fleet.init(role_maker.PaddleCloudRoleMaker())
     fluid.default_startup_program().random_seed = 1
     x = fluid.data("x", [None, 4], "float32")
-    loss = fluid.layers.mean(fluid.layers.fc(x, SIZE))
+    loss = fluid.layers.mean(fluid.layers.fc(x, 1))
+    if SIZE:
+        loss += fluid.layers.mean(fluid.layers.create_parameter([SIZE], "float32"))
     strategy = getattr(StrategyFactory, "create_%s_strategy" % os.environ.get("MODE", "sync"))()
     fleet.distributed_optimizer(fluid.optimizer.Adam(0.001), strategy).minimize(loss)
     role = "server" if fleet.is_server() else "trainer"
@@ -40,7 +44,7 @@ def main():
     fleet.init_worker()
     exe = fluid.Executor(fluid.CPUPlace())
     exe.run(fleet.startup_program)
-    if LINES:
+    if LINES_A_SECOND:
         read(exe, x, loss)
     else:
         batch = numpy.ones((2, 4), "float32")
@@ -66,12 +70,11 @@ def is_over(step):
 
 def read(exe, x, loss):
     """Passes over files that come slowly."""
-    pace = "import sys, time\nfor line in sys.stdin:\n    time.sleep(%g)\n    print(line, end='', flush=True)" % (1 / LINES)
-    with open("pace.py", "w") as file:
-        file.write(pace)
+    with open("pace.%d.py" % os.getpid(), "w") as file:
+        file.write(PACE % (1 / LINES_A_SECOND))
     dataset = fluid.DatasetFactory().create_dataset("QueueDataset")
     dataset.set_use_var([x])
-    dataset.set_pipe_command("%s pace.py" % sys.executable)
+    dataset.set_pipe_command("%s pace.%d.py" % (sys.executable, os.getpid()))
     dataset.set_batch_size(2)
     dataset.set_filelist(fleet.split_files(sorted(glob.glob("data/*"))))
     for _ in range(int(os.environ.get("PASSES", "1"))):

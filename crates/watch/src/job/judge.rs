@@ -3,7 +3,7 @@
 //! A process that is dead, held up, stopped or silent explains why the others wait. So it comes before any judgement of
 //! speed ([`super::speed`]).
 
-use count::words::time;
+use count::words::{percent, time};
 
 use super::members::Condition;
 use super::shares::ProcessShares;
@@ -12,6 +12,8 @@ use super::state::SeenObstacle;
 
 /// An obstacle that passes is worth a word after so many seconds.
 const PASSING_SECONDS: f64 = 1.0;
+/// Many short ones are, if they take so much of the time.
+const PASSING_SHARE: f64 = 0.2;
 
 /// What it comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -260,10 +262,20 @@ fn silent(all: &[ProcessShares]) -> Option<Judgement> {
 
 /// A process is held up for a while.
 fn passing(all: &[ProcessShares]) -> Option<Judgement> {
-    let (one, own) = obstacle(all, |own| own.is_passing && own.seconds >= PASSING_SECONDS)?;
-    let who = format!("{}: {}.", capital(&one.name), own.text.trim_end_matches('.'));
-    let why = format!("For {} now. The job goes on by itself.", time(own.seconds));
-    Some(Judgement::new(Cause::Passing, who, why))
+    let words = |one: &ProcessShares, text: &str, how_long: String| {
+        let who = format!("{}: {}.", capital(&one.name), text.trim_end_matches('.'));
+        let why = format!("{how_long} The job goes on by itself.");
+        Judgement::new(Cause::Passing, who, why)
+    };
+    let long = obstacle(all, |own| own.is_passing && own.seconds >= PASSING_SECONDS);
+    if let Some((one, own)) = long {
+        return Some(words(one, &own.text, format!("For {} now.", time(own.seconds))));
+    }
+    let short = running(all).flat_map(|one| one.held_up.iter().map(move |part| (one, part)));
+    let short = short.filter(|(_, part)| part.share >= PASSING_SHARE);
+    let (one, part) = short.max_by(|(_, a), (_, b)| a.share.total_cmp(&b.share))?;
+    let how_long = format!("That took {} of its last seconds.", percent(part.share));
+    Some(words(one, &part.name, how_long))
 }
 
 pub(super) fn capital(name: &str) -> String {

@@ -180,7 +180,7 @@ fn check_second(set: impl FnOnce(&mut ProcessShares), cause: Cause, words: &[&st
 
 fn obstacle(is_passing: bool) -> SeenObstacle {
     let (text, remedy) = ("cannot write to /snapshots".to_string(), "free space there".to_string());
-    SeenObstacle { text, remedy, is_passing, seconds: 5.0 }
+    SeenObstacle { name: "disk".to_string(), text, remedy, is_passing, seconds: 5.0 }
 }
 
 #[test]
@@ -201,6 +201,10 @@ fn who_is_held_up_comes_before_speed() {
         one.obstacles.push(SeenObstacle { seconds: 0.2, ..obstacle(true) });
     };
     check_second(short, Cause::Script, &[]);
+    let often = |share| TimePart { name: "waits for a cut".to_string(), kind: "held up", share };
+    check_second(|one| one.held_up.push(often(0.1)), Cause::Script, &[]);
+    let words = ["Trainer 1: waits for a cut.", "took 45 % of its last seconds"];
+    check_second(|one| one.held_up.push(often(0.45)), Cause::Passing, &words);
 }
 
 #[test]

@@ -111,6 +111,7 @@ impl WatchedMember {
             end: self.told.end.clone(),
             presence: self.presence(now),
             obstacles: self.states.state().map_or(Vec::new(), |state| state.obstacles.clone()),
+            held_up: self.states.held_up(),
             processors: self.processors(is_heard),
         }
     }

@@ -38,6 +38,8 @@ pub struct ProcessShares {
     pub presence: Presence,
     /// What keeps it from its work, as it says.
     pub obstacles: Vec<SeenObstacle>,
+    /// What obstacles that pass took of its time, by what they say.
+    pub held_up: Vec<TimePart>,
     /// How much of its processors it had, if that is known.
     pub processors: Option<ProcessorUse>,
 }

@@ -5,6 +5,9 @@ use std::time::Instant;
 
 use serde_json::Value;
 
+use super::shares::TimePart;
+use crate::process::HELD_UP;
+
 /// States that are kept: rates are those of about so many seconds.
 const STATES_MAX: usize = 6;
 /// Names of one process; more would be an answer that is none of ours.
@@ -15,6 +18,8 @@ const OBSTACLES_MAX: usize = 20;
 /// What keeps a process from its work, as it says.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SeenObstacle {
+    /// Which one.
+    pub name: String,
     /// What is wrong, and where.
     pub text: String,
     /// What a person can do.
@@ -28,6 +33,7 @@ pub struct SeenObstacle {
 impl SeenObstacle {
     fn read(value: &Value) -> Option<Self> {
         Some(Self {
+            name: value["name"].as_str().unwrap_or("").to_string(),
             text: value["text"].as_str()?.to_string(),
             remedy: value["remedy"].as_str()?.to_string(),
             is_passing: value["is_passing"].as_bool()?,
@@ -102,6 +108,8 @@ pub(super) struct States {
     last: VecDeque<At>,
     /// What earlier incarnations had counted when they were last asked.
     before: BTreeMap<String, f64>,
+    /// What passing obstacles have last said, by name.
+    texts: BTreeMap<String, String>,
 }
 
 impl States {
@@ -119,6 +127,11 @@ impl States {
         }
         if self.last.len() == STATES_MAX {
             self.last.pop_front();
+        }
+        for one in state.obstacles.iter().filter(|one| one.is_passing) {
+            if self.texts.len() < OBSTACLES_MAX || self.texts.contains_key(&one.name) {
+                self.texts.insert(one.name.clone(), one.text.clone());
+            }
         }
         self.last.push_back(At { at, state });
     }
@@ -182,6 +195,16 @@ impl States {
         now.map(|(who, value)| (who.clone(), (value - before(who)).max(0.0))).collect()
     }
 
+    /// What passing obstacles took of that time, those of which somebody has seen what they say.
+    pub(super) fn held_up(&self) -> Vec<TimePart> {
+        let times = self.growths(HELD_UP);
+        let part = |(name, text): (&String, &String)| {
+            let share = times.get(name)? / self.seconds()?;
+            Some(TimePart { name: text.clone(), kind: "held up", share })
+        };
+        self.texts.iter().filter_map(part).collect()
+    }
+
     /// Growth in a second.
     pub(super) fn rate(&self, name: &str) -> f64 {
         self.seconds().map_or(0.0, |seconds| self.growth(name) / seconds)
@@ -218,6 +241,30 @@ mod tests {
         assert_eq!(states.rate("trainer_samples"), 0.0, "another process");
         (4..40).for_each(|n| states.add(at(n), state(2, n as f64, 0.0)));
         assert_eq!((states.last.len(), states.seconds()), (6, Some(5.0)));
+    }
+
+    #[test]
+    fn short_obstacles_add_up() {
+        let (mut states, start) = (States::default(), Instant::now());
+        let mut add = |seconds, held_up: f64, is_there: bool| {
+            let mut state = state(1, 0.0, 0.0);
+            let time = BTreeMap::from([("cut".to_string(), held_up)]);
+            state.labelled.insert(HELD_UP.to_string(), time);
+            let seen = SeenObstacle {
+                name: "cut".to_string(),
+                text: "waits for a cut".to_string(),
+                is_passing: true,
+                ..SeenObstacle::default()
+            };
+            state.obstacles.extend(is_there.then_some(seen));
+            states.add(start + Duration::from_secs(seconds), state);
+            states.held_up()
+        };
+        assert_eq!(add(0, 1.0, false), []);
+        assert_eq!(add(1, 1.2, false), [], "nobody has seen what it was");
+        assert_eq!(add(2, 1.5, true)[0].share, 0.25);
+        let found = add(4, 2.0, false).remove(0);
+        assert_eq!((found.name.as_str(), found.share), ("waits for a cut", 0.25));
     }
 
     #[test]
