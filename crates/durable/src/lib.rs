@@ -10,13 +10,16 @@
 use std::collections::hash_map::RandomState;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::hash::{BuildHasher, Hasher};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How the name of a file ends that is not complete.
 pub const UNFINISHED: &str = ".new";
+
+/// How much of a file is copied at once.
+const COPIED_AT_ONCE: usize = 1 << 20;
 
 /// Who may read what is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,8 +78,25 @@ pub fn replace_with(path: &Path, access: Access, bytes: &[u8]) -> io::Result<()>
 /// Replaces a file by a copy of another. The copy is whole or not there, but not made durable.
 pub fn copy(from: &Path, to: &Path) -> io::Result<()> {
     let temporary = beside(to)?;
-    let copied = fs::copy(from, &temporary).and_then(|_| fs::rename(&temporary, to));
+    let copied = copy_bytes(from, &temporary).and_then(|()| fs::rename(&temporary, to));
     copied.inspect_err(|_| remove(&temporary))
+}
+
+/// Reads and writes. Calls that copy for us let both files share their blocks where a file system can do that: what
+/// damages one would damage the other.
+fn copy_bytes(from: &Path, to: &Path) -> io::Result<()> {
+    let mut from = File::open(from)?;
+    let mode = from.metadata()?.mode() & 0o777;
+    let mut to = OpenOptions::new().write(true).create_new(true).mode(mode).open(to)?;
+    let mut part = vec![0; COPIED_AT_ONCE];
+    loop {
+        match from.read(&mut part) {
+            Ok(0) => return Ok(()),
+            Ok(n_read) => to.write_all(&part[..n_read])?,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 /// Replaces a link by one to `target`.

@@ -14,8 +14,8 @@ use program::optimizer::{LearningRate, Optimizer, Sgd};
 use ps::Refusal;
 use ps::server::{CutRecord, Store, WrittenCut};
 use tempfile::TempDir;
-use testing::kept_snapshots;
 use testing::stores::{Model, OUTPUTS, Servers, TableKind};
+use testing::{big_table, kept_snapshots};
 use train::serve::SnapshotSettings;
 use train::transpile::Config;
 use train::{BadSnapshot, Error};
@@ -221,6 +221,33 @@ fn a_second_copy_takes_the_place_of_a_damaged_file() {
             assert_eq!(fs::read(pair.path(name)).unwrap(), bytes, "{name}, bit {bit}");
         }
     }
+}
+
+/// A cut does not wait for the second copy of a large file: it comes a moment later, and again after a rollback if a process
+/// died before it was made.
+#[test]
+fn large_files_get_their_second_copies_later() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join("server.0").join(name);
+    let mut store = big_table::store(16);
+    store.keep(&SnapshotSettings::new(folder.path()), Arc::new(|_| ())).unwrap();
+    big_table::fill(&store, 200_000);
+    store.mark(0).unwrap();
+    let record = CutRecord { term: 1, ..CutRecord::default() };
+    assert!(store.write_cut(&record).unwrap().bytes > 12 << 20);
+    let bytes = fs::read(path("base.0")).unwrap();
+    let is_copied = || fs::read(path("base.0.again")).is_ok_and(|copy| copy == bytes);
+    wait_for(is_copied);
+    for name in ["base.0", "base.0.again"] {
+        flip(&path(name), 1000);
+        big_table::fill(&store, 200_001);
+        store.roll_back(0, 2).unwrap();
+        assert!(fs::read(path("base.0")).unwrap() == bytes && is_copied(), "{name}");
+    }
+    fs::remove_file(path("base.0.again")).unwrap();
+    big_table::fill(&store, 200_001);
+    store.roll_back(0, 3).unwrap();
+    wait_for(is_copied);
 }
 
 /// A journal that is damaged in both copies is damage of every cut that needs it, and of no other.

@@ -242,7 +242,12 @@ impl<World: ?Sized> Timeline<World> {
 
     /// This trainer has taken part in a cut.
     pub(crate) fn took_part(&mut self, number: u64, position: ScriptPosition) {
-        let (n_scopes, shares) = (self.scopes.n_scopes(), self.shares.take_dropped());
+        let n_scopes = self.scopes.n_scopes();
+        let shares = match self.n_redone {
+            None => self.shares.take_dropped(),
+            // The script has dropped datasets that were there at this cut: a process that begins at it needs their files.
+            Some(_) => Shares::default(),
+        };
         self.cuts.push(TimelineCut { number, position, n_scopes, shares });
     }
 
@@ -459,6 +464,30 @@ mod tests {
         assert_eq!(found(&scope), Some(3.0));
         go_back(timeline, &state);
         assert_eq!(found(&scope), Some(3.0));
+    }
+
+    /// A cut that is made while events are done again is before what the script did since.
+    #[test]
+    fn files_of_dropped_datasets_stay_while_events_are_done_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let file: Arc<Path> = folder.path().join("shuffle-1").into();
+        std::fs::write(&file, "samples").unwrap();
+        let (timeline, scope) = (&mut Timeline::default(), Scope::new());
+        timeline.shares(file.clone());
+        let before = timeline.state(None);
+        act(timeline, &scope);
+        let path = file.to_path_buf();
+        drop(file);
+        timeline.restore(&before).unwrap();
+        let undone = timeline.redo();
+        timeline.redo_event(0);
+        timeline.took_part(1, timeline.position(None));
+        timeline.kept_by_all(1);
+        assert!(path.exists(), "a process that begins at this cut reads it");
+        timeline.redone(undone);
+        timeline.took_part(2, timeline.position(None));
+        timeline.kept_by_all(2);
+        assert!(!path.exists());
     }
 
     #[test]

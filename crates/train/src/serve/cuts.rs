@@ -13,6 +13,7 @@ use ps::lines::{Line, Severity};
 use ps::server::{CutRecord, OnDisk, WrittenCut};
 use tensor::{EvenIfPoisoned, Value};
 
+use super::copies::Copies;
 use super::schedule::Schedule;
 use super::snapshot::{
     CutId, FileKind, FileReader, FileWriter, Folder, Header, Kind, Known, Layout, Owner,
@@ -119,6 +120,7 @@ pub(super) struct CutStore {
     busy: Mutex<()>,
     /// The thread that writes a base.
     base: Mutex<Option<JoinHandle<()>>>,
+    pub(super) copies: Mutex<Copies>,
     /// Grows when a cut is loaded: what was being written is not written any more.
     epoch: AtomicU64,
     n_written: AtomicU64,
@@ -150,6 +152,7 @@ impl CutStore {
             writing: Mutex::default(),
             busy: Mutex::default(),
             base: Mutex::default(),
+            copies: Mutex::default(),
             epoch: AtomicU64::new(0),
             n_written: AtomicU64::new(0),
             n_given: AtomicU64::new(0),
@@ -272,10 +275,8 @@ impl CutStore {
         let header = self.header(kind, at, after, record.term);
         self.held.end(parts, true);
         let file = Known::new(&header, n_bytes);
-        if let Err(error) = locked(&self.folder).copy(&file) {
-            warn(&self.log, format!("there is no second copy of a cut: {error}"));
-        }
-        locked(&self.folder).add(file, true);
+        locked(&self.folder).add(file.clone(), true);
+        self.copy(file);
         if let Some(base) = base {
             self.start_base(base, at, record, epoch);
         }
@@ -403,7 +404,7 @@ impl CutStore {
     }
 
     /// Goes back to a cut, for ever; the answer is the state that was given with it.
-    pub(super) fn roll_back(&self, cut: u64, term: u64) -> SnapshotResult<Vec<u8>> {
+    pub(super) fn roll_back(self: &Arc<Self>, cut: u64, term: u64) -> SnapshotResult<Vec<u8>> {
         let ways = locked(&self.folder).ways_to(cut)?;
         if let Some(state) = self.is_there(cut, term)? {
             return Ok(state);
@@ -419,7 +420,8 @@ impl CutStore {
                     let begun = locked(&self.folder).begin_term(term, cut);
                     show_disk(&begun);
                     begun.inspect_err(|_| std::thread::sleep(AGAIN))?;
-                    locked(&self.folder).level();
+                    let uncopied = locked(&self.folder).level();
+                    uncopied.into_iter().for_each(|file| self.copy(file));
                     return Ok(state);
                 }
                 Err((file, error)) => {

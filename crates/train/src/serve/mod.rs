@@ -5,6 +5,7 @@
 
 mod blocks;
 mod changes;
+mod copies;
 mod cuts;
 mod finished;
 mod identity;

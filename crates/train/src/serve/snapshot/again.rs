@@ -3,7 +3,7 @@
 //! The copy of `X` is `X.again`. It is not made durable, because `X` is: after a power cut it may be damaged, and then
 //! nobody takes it. Without its file it is of no use, so it is removed first.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -32,11 +32,17 @@ pub(super) fn is_copy_of(name: &str) -> Option<&str> {
 }
 
 /// Makes the second copy of a file.
-pub(super) fn copy(path: &Path, n_bytes: u64) -> io::Result<()> {
+pub(in crate::serve) fn copy(path: &Path, n_bytes: u64) -> SnapshotResult<()> {
     match n_bytes <= BYTES_MAX {
-        true => copy_to(path, &again(path)),
+        true => copy_to(path, &again(path)).map_err(|source| BadSnapshot::writing(path, source)),
         false => Ok(()),
     }
+}
+
+/// Removes the second copy of a file.
+pub(in crate::serve) fn remove_copy(path: &Path) {
+    // One that stays is removed at the next start.
+    let _ = fs::remove_file(again(path));
 }
 
 /// Replaces a file by a copy of another one.
@@ -59,18 +65,24 @@ pub(super) fn mend(path: &Path) -> bool {
     if !is_damaged || check(&again(path)).is_err() {
         return false;
     }
-    rename_damaged(path);
-    copy_to(&again(path), path).is_ok()
+    // The file has its name all the time: a copy without its file is removed at a start.
+    let aside = aside(path);
+    let _ = fs::remove_file(&aside);
+    let _ = fs::hard_link(path, &aside);
+    let copied = copy_to(&again(path), path).and_then(|()| File::open(path)?.sync_all());
+    copied.is_ok()
 }
 
-/// Makes a file and its second copy whole, if one of them is. Large ones are left as they are: it takes long to look.
-pub(super) fn level(path: &Path, n_bytes: u64) {
+/// Makes a file and its second copy whole, if one of them is; whether there is a second copy, or need not be. Large ones
+/// are left as they are: it takes long to look.
+pub(super) fn level(path: &Path, n_bytes: u64) -> bool {
     let is_damaged = |path: &Path| matches!(check(path), Err(BadSnapshot::Damaged { .. }));
-    if n_bytes <= LEVEL_BYTES_MAX && !mend(path) && is_damaged(&again(path)) && check(path).is_ok()
-    {
+    let is_small = n_bytes <= LEVEL_BYTES_MAX;
+    if is_small && !mend(path) && is_damaged(&again(path)) && check(path).is_ok() {
         // It is tried again after the next rollback.
         let _ = copy(path, n_bytes);
     }
+    n_bytes > BYTES_MAX || again(path).exists()
 }
 
 /// A file that is whole: this one, or its second copy.
@@ -88,10 +100,14 @@ pub(super) fn put_aside(path: &Path) {
 }
 
 fn rename_damaged(path: &Path) {
-    let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
-    let aside = path.with_file_name(format!("{DAMAGED}{}", name.unwrap_or_default()));
     // It stays where it is if that fails, and is found again at the next start.
-    let _ = durable::rename(path, &aside);
+    let _ = durable::rename(path, &aside(path));
+}
+
+/// Where a file is put that cannot be used.
+fn aside(path: &Path) -> PathBuf {
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+    path.with_file_name(format!("{DAMAGED}{}", name.unwrap_or_default()))
 }
 
 /// Removes a file and its second copy.

@@ -68,6 +68,11 @@ impl Chain {
         self.0.iter().filter(|file| file.kind == FileKind::Increment)
     }
 
+    /// Whether a file has a second copy. A base beside an increment of the same cut has none: the cut comes back without it.
+    pub(in crate::serve) fn is_copied(&self, file: &Known) -> bool {
+        file.kind == FileKind::Increment || !self.increments().any(|other| other.at == file.at)
+    }
+
     /// A base and the increments that follow it, one after the other.
     fn from<'a>(&'a self, base: &'a Known) -> impl Iterator<Item = &'a Known> {
         let mut last = base.at;

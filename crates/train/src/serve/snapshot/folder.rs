@@ -210,10 +210,9 @@ impl Folder {
         open(&self.path, file)
     }
 
-    /// Makes the second copy of a file that was written.
-    pub(in crate::serve) fn copy(&self, file: &Known) -> SnapshotResult<()> {
-        let copied = again::copy(&self.path.join(file.name()), file.n_bytes);
-        copied.map_err(|source| BadSnapshot::writing(&self.path, source))
+    /// Where a file is, if it is still of use.
+    pub(in crate::serve) fn path_of(&self, file: &Known) -> Option<PathBuf> {
+        self.chain.files().contains(file).then(|| self.path.join(file.name()))
     }
 
     /// Puts the second copy of a file in its place, if the file is damaged and the copy is not; whether that was done.
@@ -221,10 +220,12 @@ impl Folder {
         again::mend(&self.path.join(file.name()))
     }
 
-    /// Makes files and second copies whole where one of two is.
-    pub(in crate::serve) fn level(&self) {
+    /// Makes files and second copies whole where one of two is; the answer is files without second copies.
+    pub(in crate::serve) fn level(&self) -> Vec<Known> {
         let files = self.chain.files().iter();
-        files.for_each(|file| again::level(&self.path.join(file.name()), file.n_bytes));
+        let copied = files.filter(|file| self.chain.is_copied(file));
+        let uncopied = |file: &&Known| !again::level(&self.path.join(file.name()), file.n_bytes);
+        copied.filter(uncopied).cloned().collect()
     }
 
     /// A file of a cut was written.
@@ -322,10 +323,8 @@ impl Folder {
     /// A file turned out to be damaged: it is not used again, nor are cuts that need what trainers gave to its journal, if
     /// that is damaged too.
     pub(in crate::serve) fn put_aside(&mut self, file: &Known) {
-        let is_extra = |other: &Known| other.kind == FileKind::Increment && other.at == file.at;
         let is_recorded = self.journal.last().is_some_and(|last| last.cut >= file.at.cut);
-        let has_journal = !is_recorded
-            && (file.kind == FileKind::Increment || !self.chain.files().iter().any(is_extra));
+        let has_journal = !is_recorded && self.chain.is_copied(file);
         match journal_of(&self.path, file) {
             Ok(journal) => _ = journal.map(|journal| self.saved.insert(file.at.cut, journal)),
             Err(_) if has_journal => {

@@ -15,6 +15,7 @@ mod rows_state;
 mod source;
 mod value;
 
+pub(in crate::serve) use again::{copy, remove_copy};
 pub(in crate::serve) use chain::Known;
 pub(in crate::serve) use fields::{FieldReader, Fields};
 pub(in crate::serve) use file::{FileReader, FileWriter, Kind};
