@@ -122,3 +122,65 @@ def test_a_disk_that_stays_full_does_not_keep_a_job_from_its_end(job):
     (job.folder / "enough").touch()
     job.expect("job", 0)
     assert "the last snapshot" in said(job.folder) and "no space" in said(job.folder), said(job.folder)
+
+
+def process_of(job, role):
+    """The first process of a role that the launcher has started."""
+    launcher = job.pid("job")
+    with open("/proc/%d/task/%d/children" % (launcher, launcher)) as file:
+        children = [int(word) for word in file.read().split()]
+    for pid in sorted(children):
+        with open("/proc/%d/environ" % pid) as file:
+            if "TRAINING_ROLE=" + role in file.read().split("\0"):
+                return pid
+    raise AssertionError("no %s among %s" % (role, children))
+
+
+@pytest.mark.parametrize("role", ["PSERVER", "TRAINER"])
+def test_a_lost_folder_of_a_server_ends_the_job_at_the_next_death_with_a_remedy(job, role):
+    command = list(COMMAND)
+    command[command.index("--server_num") + 1] = "2"
+    job.start("job", *command)
+    # The first cuts, which every server has, are not kept any more.
+    wait_until("cuts", lambda: "cut 8 is kept" in said(job.folder), context=lambda: job.logs() + said(job.folder))
+    (job.folder / "kept" / "server.0").rename(job.folder / "lost")
+    os.kill(process_of(job, role), 9)
+    log = job.expect("job", 1, limit=30)
+    for words in ("server 0 (127.0.0.1:", "has lost its snapshots", "Put back the folder", "start the job again"):
+        assert words in log, log
+
+
+def test_a_lost_folder_is_said_while_the_job_runs_and_the_job_ends_as_usual(job):
+    job.start("job", *COMMAND)
+    wait_until("a cut", lambda: "is kept: " in said(job.folder), context=lambda: job.logs() + said(job.folder))
+    (job.folder / "kept" / "server.0").rename(job.folder / "lost")
+    job.wait_for("job", "The folder was removed while the job runs", limit=30)
+    assert "Server 0: " in job.log("job")
+    (job.folder / "enough").touch()
+    job.expect("job", 0)
+
+
+def test_a_table_that_memory_does_not_hold_is_an_error_that_says_what_to_do(job):
+    command = ["-m", "paddlewheel", "launch_ps", "--worker_num", "1", "--server_num", "1"]
+    job.start("job", *command, os.path.join(HERE, "jobs", "growing.py"), ROOM="300")
+    log = job.expect("job", 1)
+    for words in ("there is no memory for table `grows`", "MiB in all", "use more servers", "There was not enough memory"):
+        assert words in log, log
+    assert "SIGABRT" not in log, log
+
+
+def test_a_process_that_ends_without_memory_is_named_as_that(job):
+    """Memory that is asked for without a way back: the process aborts with a line of its own."""
+    (job.folder / "aborts.py").write_text(
+        "import os, sys\n"
+        "if os.environ['TRAINING_ROLE'] == 'PSERVER':\n"
+        "    sys.stderr.write('memory allocation of 1073741824 bytes failed\\n')\n"
+        "    sys.stderr.flush()\n"
+        "    os.abort()\n"
+        "import signal; signal.pause()\n"
+    )
+    job.start("job", "-m", "paddlewheel", "launch_ps", "--worker_num", "1", "--server_num", "1", "aborts.py")
+    wait_until("the end", lambda: not job.is_running("job"), context=job.logs)
+    log = job.log("job")
+    assert job.processes["job"].returncode != 0, log
+    assert "server 0" in log and "ended without memory. There was not enough memory" in log, log

@@ -38,9 +38,11 @@ def forms(columns, folder):
     yield "rows", [dict(zip(names, row)) for row in rows]
     frame = pandas.DataFrame({name: pandas.Series(values, dtype=object) for name, values in columns.items()})
     yield "objects", frame
-    yield "inferred", pandas.DataFrame(columns).convert_dtypes()
+    # What pandas infers from such ids beside a missing one is a float.
+    typed = pandas.DataFrame({name: pandas.array(values, "UInt64") for name, values in columns.items()})
+    yield "typed", typed
     path = folder / "table.csv"
-    pandas.DataFrame(columns).convert_dtypes().to_csv(path, index=False)
+    typed.to_csv(path, index=False)
     yield "csv", path
 
 
@@ -51,11 +53,11 @@ def test_forty_users_stay_forty(tmp_path, missing):
         ids, clicked = ids + [None] * 20, clicked + [0] * 20
     made = {"user_id": ids, "clicked": clicked}
     tables = dict(forms(made, tmp_path))
+    tables["tuple"] = {"user_id": tuple(ids), "clicked": tuple(clicked)}
     if not missing:
         tables["uint64"] = {"user_id": numpy.array(ids, "uint64"), "clicked": clicked}
         tables["frame of uint64"] = pandas.DataFrame(tables["uint64"])
     else:
-        tables["UInt64"] = pandas.DataFrame({"user_id": pandas.array(ids, "UInt64"), "clicked": clicked})
         tables["category"] = pandas.DataFrame({"user_id": pandas.Categorical(ids), "clicked": clicked})
     predicted = {}
     for name, table in tables.items():
@@ -121,7 +123,7 @@ def test_one_table_is_the_same_in_all_forms(tmp_path):
     columns = typed_table()
     kinds = {"amount": "category", "text": "category"}
     tables = dict(typed_forms(columns, tmp_path))
-    models = {name: quick(columns=kinds, epochs=2).fit(table) for name, table in tables.items()}
+    models = {name: quick(columns=kinds, epochs=2, learning_rate=0.01).fit(table) for name, table in tables.items()}
     expected = models["rows"].predict(tables["rows"])
     assert len(set(expected.tolist())) > 100
     for name, trained in models.items():
@@ -153,6 +155,7 @@ def test_one_table_is_the_same_in_all_forms(tmp_path):
                     found = json.loads(answer.read())["predictions"]
                 assert list(found) == ["clicked"]
                 assert numpy.array_equal(numpy.array(found["clicked"], "float32"), by_table)
+        assert cluster.log("serve").count("does not read: `more`") == 1, cluster.log("serve")
     finally:
         cluster.close()
 
@@ -161,8 +164,14 @@ def test_one_table_is_the_same_in_all_forms(tmp_path):
 def test_times_of_all_units_are_one_time(unit):
     days = numpy.arange("2024-01-01", "2024-04-01", dtype="datetime64[D]")
     clicked = numpy.arange(len(days)) % 2
-    trained = quick(columns={"day": "category"}).fit({"day": days.astype("datetime64[%s]" % unit), "clicked": clicked})
-    assert trained.auc({"day": [str(day) for day in days], "clicked": clicked}) == 1.0
+    forms = [days.astype("datetime64[%s]" % unit), [str(day) for day in days], days.tolist()]
+    models = [quick(columns={"day": "category"}).fit({"day": form, "clicked": clicked}) for form in forms]
+    expected = models[0].predict({"day": forms[0]})
+    # Two of ninety may have the same id.
+    assert len(set(expected.tolist())) > 80
+    for trained in models:
+        for form in forms:
+            assert numpy.array_equal(trained.predict({"day": form}), expected)
     with pytest.raises(TypeError, match="`day` held times.*numbers now"):
         trained.predict({"day": numpy.arange(3)})
 
@@ -239,25 +248,62 @@ def test_feature_signs_of_a_dataset_keep_their_bits(tmp_path):
     assert piped.stdout.decode().split() == [word for sign in signs for word in ("1", str(sign))]
 
 
-def test_arrays_without_a_sign_are_fed_by_their_bits():
+def test_arrays_and_numbers_without_a_sign_are_fed_by_their_bits():
     main = fluid.Program()
     with fluid.program_guard(main, fluid.Program()):
         ids = fluid.data("ids", [None, 1], "int64")
-        out = fluid.layers.scale(ids, 1.0)
-        rows = fluid.layers.embedding(ids, [10, 2])
+        out = fluid.layers.assign(ids)
     exe = fluid.Executor(fluid.CPUPlace())
     signs = numpy.array([[3], [BIG + 5]], "uint64")
-    (found,) = exe.run(main, feed={"ids": signs}, fetch_list=[out])
-    assert found.dtype == numpy.int64
-    assert found.view("uint64").tolist() == signs.tolist()
-    with pytest.raises(Exception, match=r"9223372036854775813 without a sign"):
-        startup = fluid.default_startup_program()
-        with fluid.scope_guard(fluid.core.Scope()):
-            fluid.global_scope().var(main.global_block().all_parameters()[0].name).get_tensor().set(
-                numpy.zeros([10, 2], "float32"), fluid.CPUPlace()
-            )
-            exe.run(main, feed={"ids": signs}, fetch_list=[rows])
-        del startup
+    feeder = fluid.DataFeeder([ids], fluid.CPUPlace(), main)
+    lists = fluid.create_lod_tensor([[3, BIG + 5]], [[2]], fluid.CPUPlace())
+    for feed in ({"ids": signs}, feeder.feed([([3],), ([BIG + 5],)]), feeder.feed([(3,), (BIG + 5,)]), {"ids": lists}):
+        (found,) = exe.run(main, feed=feed, fetch_list=[out], return_numpy=False)
+        found = numpy.array(found)
+        assert found.dtype == numpy.int64
+        assert found.view("uint64").tolist() == signs.tolist()
+    (found,) = exe.run(main, feed=feeder.feed([([-1],), ([2**64 - 2],)]), fetch_list=[out])
+    assert found.tolist() == [[-1], [-2]]
+    for one in (BIG + 7, numpy.uint64(BIG + 7)):
+        (found,) = exe.run(main, feed={"ids": one}, fetch_list=[out])
+        assert found.view("uint64").tolist() == [BIG + 7]
+    for wrong in (2**64, -BIG - 1):
+        with pytest.raises(OverflowError):
+            feeder.feed([([wrong],)])
+
+
+def test_a_table_that_has_no_such_row_says_so():
+    main, startup = fluid.Program(), fluid.Program()
+    with fluid.program_guard(main, startup):
+        rows = fluid.layers.embedding(fluid.data("ids", [None, 1], "int64"), [10, 2])
+    exe = fluid.Executor(fluid.CPUPlace())
+    with fluid.scope_guard(fluid.core.Scope()):
+        exe.run(startup)
+        with pytest.raises(Exception, match=r"9223372036854775813 without a sign"):
+            exe.run(main, feed={"ids": numpy.array([[3], [BIG + 5]], "uint64")}, fetch_list=[rows])
+
+
+def test_forty_users_of_a_parquet_file_stay_forty(tmp_path):
+    fastparquet = pytest.importorskip("fastparquet", reason="fastparquet is not installed (make test installs it)")
+    ids, clicked = users()
+    frame = pandas.DataFrame({"user_id": numpy.array(ids, "uint64"), "clicked": clicked})
+    fastparquet.write(str(tmp_path / "table.parquet"), frame, write_index=False)
+    trained = quick().fit(tmp_path / "table.parquet")
+    assert trained.columns == {"user_id": "category"} and trained.auc(frame) == 1.0
+    assert numpy.array_equal(trained.predict(tmp_path / "table.parquet"), quick().fit(frame).predict(frame))
+
+
+def test_all_missing_columns_are_named(tmp_path):
+    n = 40
+    made = {"user_id": list(range(n)), "city": ["a", "b"] * 20, "x": [k / 8 for k in range(n)], "clicked": [0, 1] * 20}
+    trained = quick().fit(made)
+    words = "column `city` is missing, column `user_id` is missing, column `x` is missing: the model was trained with them"
+    with pytest.raises(ValueError, match=words):
+        trained.predict({"clicked": [1]})
+    with pytest.warns(UserWarning, match="citty"), pytest.raises(ValueError, match="`x` is missing: .* Did you mean `citty`"):
+        trained.predict({"citty": ["a"], "user_id": [1]})
+    with pytest.raises(ValueError, match="column `x` is missing: the model was trained with it"):
+        trained.predict({"city": ["a"], "user_id": [1]})
 
 
 def test_a_table_that_memory_does_not_hold_is_an_error(tmp_path):

@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import signal
 
 import numpy as np
 import pytest
@@ -362,3 +363,35 @@ def test_other_programs_find_only_files_that_they_can_load(tmp_path):
             var = block.create_var(name=name, persistable=True)
             io.load_vars(exe, str(folder), vars=[var])
         assert ".paddlewheel" not in fluid.load_program_state(str(folder))
+        again = tmp_path / "again" / epoch
+        io.save_persistables(exe, str(again), block.program)
+        assert sorted(path.name for path in again.iterdir()) == sorted(names)
+
+
+KILLED = """
+import resource, signal
+import paddlewheel.fluid as fluid
+
+x = fluid.data("x", [None, 300])
+fluid.layers.fc(x, 300, param_attr="large", bias_attr="small")
+exe = fluid.Executor(fluid.CPUPlace())
+exe.run(fluid.default_startup_program())
+fluid.io.save_persistables(exe, "model")
+# The system ends the process in the middle of a file.
+signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+resource.setrlimit(resource.RLIMIT_FSIZE, (100000, 100000))
+fluid.io.save_persistables(exe, "model")
+"""
+
+
+def test_the_next_load_removes_what_a_killed_save_left(child, tmp_path):
+    """A folder that programs would take for an epoch."""
+    ended = child("-c", KILLED)
+    assert ended.returncode == -signal.SIGXFSZ, ended.stderr
+    model = tmp_path / "model"
+    assert [path.name for path in model.iterdir() if path.is_dir()] == [".paddlewheel.saving"]
+    saved = (model / "large").read_bytes()
+    assert sorted(fluid.load_program_state(str(model))) == ["large", "small"]
+    assert sorted(path.name for path in model.iterdir()) == [".paddlewheel", "large", "small"]
+    assert (model / "large").read_bytes() == saved

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use data::{NO_TIME, Number, Texts, Values, room, time_of_text, time_seconds, time_text};
+use data::{ColumnNumber, NO_TIME, Texts, Values, room, time_of_text, time_seconds, time_text};
 
 use crate::error::{Error, Result};
 
@@ -25,12 +25,12 @@ pub enum Cell {
 
 impl Cell {
     /// A number.
-    pub fn of_number(number: Number) -> Self {
+    pub fn of_number(number: ColumnNumber) -> Self {
         match number {
-            Number::Missing => Cell::Missing,
-            Number::Whole(number) => Cell::Whole(number),
-            Number::Large(number) => Cell::Large(number),
-            Number::Float(number) => Cell::Float(number),
+            ColumnNumber::Missing => Cell::Missing,
+            ColumnNumber::Whole(number) => Cell::Whole(number),
+            ColumnNumber::Large(number) => Cell::Large(number),
+            ColumnNumber::Float(number) => Cell::Float(number),
         }
     }
 
@@ -66,10 +66,10 @@ pub fn values_of(column: &str, cells: &[Cell]) -> Result<Values> {
             _ => NO_TIME,
         }))?),
         _ => Values::of_numbers(filled(cells.iter().map(|cell| match cell {
-            Cell::Whole(number) => Number::Whole(*number),
-            Cell::Large(number) => Number::Large(*number),
-            Cell::Float(number) => Number::of_float(*number),
-            Cell::Missing | Cell::Time(_) | Cell::Text(_) => Number::Missing,
+            Cell::Whole(number) => ColumnNumber::Whole(*number),
+            Cell::Large(number) => ColumnNumber::Large(*number),
+            Cell::Float(number) => ColumnNumber::of_float(*number),
+            Cell::Missing | Cell::Time(_) | Cell::Text(_) => ColumnNumber::Missing,
         }))?),
     })
 }
@@ -114,7 +114,9 @@ impl Holds {
         match values {
             Values::Whole(_) | Values::Float(_) | Values::Mixed(_) => Holds::Numbers,
             Values::Time(_) => Holds::Times,
-            Values::Cells(texts) if texts.iter().all(|text| Number::of_text(text).is_some()) => {
+            Values::Cells(texts)
+                if texts.iter().all(|text| ColumnNumber::of_text(text).is_some()) =>
+            {
                 Holds::Numbers
             }
             Values::Text(texts) | Values::Cells(texts) if are_times(texts) => Holds::Times,
@@ -125,8 +127,8 @@ impl Holds {
 
 /// A text as a time: `None` if it is none, [`NO_TIME`] if nothing is there.
 fn time_in(text: &[u8]) -> Option<i64> {
-    match Number::of_text(text) {
-        Some(Number::Missing) => Some(NO_TIME),
+    match ColumnNumber::of_text(text) {
+        Some(ColumnNumber::Missing) => Some(NO_TIME),
         _ => time_of_text(std::str::from_utf8(text).ok()?),
     }
 }
@@ -134,7 +136,7 @@ fn time_in(text: &[u8]) -> Option<i64> {
 /// The text that the same value has in a table with types: `7` for `7.0` and `007`, `1` for `True`. What
 /// is no number stays as it is.
 pub(crate) fn plain(text: &str) -> Cow<'_, str> {
-    match Number::of_text(text.as_bytes()) {
+    match ColumnNumber::of_text(text.as_bytes()) {
         Some(number) => number.text(),
         None => Cow::Borrowed(text),
     }
@@ -163,16 +165,18 @@ fn number_at(values: &Values, row: usize, holds: Holds) -> Option<f64> {
     match (values, holds) {
         (_, Holds::Texts) => None,
         (Values::Text(texts) | Values::Cells(texts), Holds::Numbers) => {
-            Number::of_text(texts.get(row)).map(Number::to_f64)
+            ColumnNumber::of_text(texts.get(row)).map(ColumnNumber::to_f64)
         }
         (Values::Text(texts) | Values::Cells(texts), Holds::Times) => {
             time_in(texts.get(row)).map(time_seconds)
         }
         (Values::Time(micros), Holds::Times) => Some(time_seconds(micros[row])),
         (Values::Time(micros), Holds::Numbers) => Some(f64::NAN).filter(|_| micros[row] == NO_TIME),
-        (values, Holds::Numbers) => values.number(row).map(Number::to_f64),
+        (values, Holds::Numbers) => values.number(row).map(ColumnNumber::to_f64),
         // A column of nothing has no type.
-        (values, Holds::Times) => values.number(row).map(Number::to_f64).filter(|x| x.is_nan()),
+        (values, Holds::Times) => {
+            values.number(row).map(ColumnNumber::to_f64).filter(|x| x.is_nan())
+        }
     }
 }
 
@@ -184,15 +188,17 @@ pub(crate) fn text_in(values: &Values, row: usize, holds: Holds) -> Option<Cow<'
             Some(String::from_utf8_lossy(texts.get(row)))
         }
         (Values::Text(texts) | Values::Cells(texts), Holds::Numbers) => {
-            Number::of_text(texts.get(row)).map(Number::text)
+            ColumnNumber::of_text(texts.get(row)).map(ColumnNumber::text)
         }
         (Values::Text(texts) | Values::Cells(texts), Holds::Times) => {
             time_in(texts.get(row)).map(|micros| Cow::Owned(time_text(micros)))
         }
         (Values::Time(micros), Holds::Times) => Some(Cow::Owned(time_text(micros[row]))),
         (Values::Time(micros), _) => Some(Cow::Borrowed("")).filter(|_| micros[row] == NO_TIME),
-        (values, Holds::Numbers) => values.number(row).map(Number::text),
-        (values, _) => values.number(row).filter(|one| one.to_f64().is_nan()).map(Number::text),
+        (values, Holds::Numbers) => values.number(row).map(ColumnNumber::text),
+        (values, _) => {
+            values.number(row).filter(|one| one.to_f64().is_nan()).map(ColumnNumber::text)
+        }
     }
 }
 
@@ -205,7 +211,7 @@ pub(crate) fn text_of(values: &Values, row: usize) -> Cow<'_, str> {
             Cow::Owned(text) => Cow::Owned(text),
         },
         Values::Time(micros) => Cow::Owned(time_text(micros[row])),
-        values => values.number(row).map_or(Cow::Borrowed(""), Number::text),
+        values => values.number(row).map_or(Cow::Borrowed(""), ColumnNumber::text),
     }
 }
 

@@ -91,9 +91,20 @@ impl Encoding {
         names.filter(is_extra).cloned().collect()
     }
 
+    /// The columns that the model reads and a table does not have.
+    fn missing(&self, frame: &DataFrame) -> Error {
+        let names = self.features.iter().map(|feature| &feature.name);
+        let missing = names.filter(|name| frame.get(name).is_none()).cloned().collect();
+        Error::missing(missing, &self.extra_columns(frame))
+    }
+
     /// A sentence about the columns of a table that the model does not read, if there are some.
     pub fn warning(&self, frame: &DataFrame) -> Option<String> {
-        let extra = self.extra_columns(frame);
+        Self::warning_of(&self.extra_columns(frame))
+    }
+
+    /// A sentence about columns that the model does not read, if there are some.
+    pub fn warning_of(extra: &[String]) -> Option<String> {
         let names: Vec<String> = extra.iter().map(|name| format!("`{name}`")).collect();
         let what = if names.len() == 1 { "a column" } else { "columns" };
         (!names.is_empty()).then(|| {
@@ -109,12 +120,7 @@ impl Encoding {
         encoded.numbers.resize(n_rows * width, 0.0);
         let mut place = 0;
         for feature in &self.features {
-            let missing = || {
-                let extra = self.extra_columns(frame);
-                let near = DidYouMean::among(&feature.name, extra.iter().map(String::as_str));
-                Error::MissingColumn { column: feature.name.clone(), near }
-            };
-            let series = frame.get(&feature.name).ok_or_else(missing)?;
+            let series = frame.get(&feature.name).ok_or_else(|| self.missing(frame))?;
             if feature.scaling == Scaling::Category {
                 encoded.ids.push(self.ids(feature, &series.values)?);
                 continue;

@@ -47,8 +47,12 @@ pub enum Error {
         "column `{column}` holds {found}, which is not supported: use numbers, texts, times or truth values"
     )]
     Unsupported { column: String, found: String },
-    #[error("column `{column}` is missing: the model was trained with it.{near}")]
-    MissingColumn { column: String, near: DidYouMean },
+    #[error(
+        "{}: the model was trained with {}.{near}",
+        are_missing(.columns),
+        if .columns.len() == 1 { "it" } else { "them" }
+    )]
+    MissingColumn { columns: Vec<String>, near: DidYouMean },
     #[error(
         "row {row} has no `{column}`, which other rows have: give null or None where a value is missing"
     )]
@@ -94,6 +98,22 @@ pub enum Error {
     Train(#[from] train::Error),
     #[error(transparent)]
     Fleet(#[from] fleet::Error),
+}
+
+impl Error {
+    /// Columns that a model reads are not there; these are, and nobody reads them.
+    pub fn missing(mut columns: Vec<String>, unread: &[String]) -> Self {
+        columns.sort();
+        let near = |name: &String| DidYouMean::among(name, unread.iter().map(String::as_str));
+        let near = columns.iter().map(near).find(|near| *near != DidYouMean::default());
+        let near = near.unwrap_or_default();
+        Self::MissingColumn { columns, near }
+    }
+}
+
+fn are_missing(columns: &[String]) -> String {
+    let each = columns.iter().map(|name| format!("column `{name}` is missing"));
+    each.collect::<Vec<_>>().join(", ")
 }
 
 /// A `main` that returns it prints a sentence.

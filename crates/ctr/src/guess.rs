@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use data::{Number, Series, Values};
+use data::{ColumnNumber, Series, Values};
 
 use crate::cells::{Holds, numbers, text_in};
 use crate::error::{Error, Result};
@@ -71,9 +71,12 @@ fn standard(known: &[f64]) -> Scaling {
     Scaling::Standard { mean: if mean.is_finite() { mean } else { 0.0 }, scale }
 }
 
+/// Ids of a small table: fifty values keep ids of their own in 9 of 10 tables.
+const N_IDS_MIN: u64 = 1 << 14;
+
 /// How many ids a table has: 8 times the different values, as a power of two.
 pub(crate) fn n_ids(n_different: usize) -> u64 {
-    (8 * n_different as u64).next_power_of_two().clamp(1 << 10, 1 << 20)
+    (8 * n_different as u64).next_power_of_two().clamp(N_IDS_MIN, 1 << 20)
 }
 
 /// How many different values the columns have, all together. It is the same for a table in all its forms.
@@ -90,7 +93,7 @@ fn n_different_of(values: &Values, holds: Holds) -> usize {
         Values::Time(micros) => micros.iter().collect::<HashSet<_>>().len(),
         Values::Float(floats) => {
             let bits = floats.iter().map(|number| number.to_bits()).collect::<HashSet<_>>();
-            let text = |bits: &u64| Number::of_float(f64::from_bits(*bits)).text();
+            let text = |bits: &u64| ColumnNumber::of_float(f64::from_bits(*bits)).text();
             bits.iter().map(text).collect::<HashSet<_>>().len()
         }
         Values::Text(all) | Values::Cells(all) => {

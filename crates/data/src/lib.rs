@@ -57,7 +57,7 @@ pub use files::read_bytes;
 pub use frame::DataFrame;
 pub use multi_slot::MultiSlot;
 pub use native::{COMMANDS, Native};
-pub use numbers::{Number, widen};
+pub use numbers::{ColumnNumber, widen};
 pub use parquet::Parquet;
 pub use pass::Skipped;
 pub use pipe::Shell;

@@ -12,7 +12,7 @@ const NOTHING: [&[u8]; 9] =
 
 /// A number of a column.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Number {
+pub enum ColumnNumber {
     /// There is none.
     Missing,
     /// A whole number.
@@ -23,37 +23,37 @@ pub enum Number {
     Float(f64),
 }
 
-impl Number {
+impl ColumnNumber {
     /// A whole number without a sign.
     pub fn unsigned(number: u64) -> Self {
-        i64::try_from(number).map_or(Number::Large(number), Number::Whole)
+        i64::try_from(number).map_or(ColumnNumber::Large(number), ColumnNumber::Whole)
     }
 
     /// The number of a text: `None` if it is none. Truth values are 1 and 0. A whole number is exact however it is
     /// written: `7`, `007` and `7.0` are the same.
     pub fn of_text(text: &[u8]) -> Option<Self> {
         match text.trim_ascii() {
-            text if NOTHING.contains(&text) => Some(Number::Missing),
-            b"true" | b"True" | b"TRUE" => Some(Number::Whole(1)),
-            b"false" | b"False" | b"FALSE" => Some(Number::Whole(0)),
+            text if NOTHING.contains(&text) => Some(ColumnNumber::Missing),
+            b"true" | b"True" | b"TRUE" => Some(ColumnNumber::Whole(1)),
+            b"false" | b"False" | b"FALSE" => Some(ColumnNumber::Whole(0)),
             text => {
                 let text = std::str::from_utf8(text).ok()?;
                 let (whole, rest) = text.split_once('.').unwrap_or((text, ""));
                 let is_whole = rest.bytes().all(|digit| digit == b'0');
                 if is_whole && let Ok(number) = whole.parse() {
-                    return Some(Number::Whole(number));
+                    return Some(ColumnNumber::Whole(number));
                 }
                 if is_whole && let Ok(number) = whole.parse() {
-                    return Some(Number::Large(number));
+                    return Some(ColumnNumber::Large(number));
                 }
-                text.parse().ok().map(Number::of_float)
+                text.parse().ok().map(ColumnNumber::of_float)
             }
         }
     }
 
     /// A number, missing if it is none.
     pub fn of_float(number: f64) -> Self {
-        if number.is_nan() { Number::Missing } else { Number::Float(number) }
+        if number.is_nan() { ColumnNumber::Missing } else { ColumnNumber::Float(number) }
     }
 
     /// `digits` / 10^`scale`, as decimal numbers are stored: whole if it is.
@@ -62,44 +62,44 @@ impl Number {
         if digits % divisor == 0 {
             let whole = digits / divisor;
             if let Ok(number) = i64::try_from(whole) {
-                return Number::Whole(number);
+                return ColumnNumber::Whole(number);
             }
             if let Ok(number) = u64::try_from(whole) {
-                return Number::Large(number);
+                return ColumnNumber::Large(number);
             }
         }
         // As its text would be read: rounded once.
-        format!("{digits}e-{scale}").parse().map_or(Number::Missing, Number::of_float)
+        format!("{digits}e-{scale}").parse().map_or(ColumnNumber::Missing, ColumnNumber::of_float)
     }
 
     /// As a floating-point number; not a number if it is missing.
     pub fn to_f64(self) -> f64 {
         match self {
-            Number::Missing => f64::NAN,
-            Number::Whole(number) => number as f64,
-            Number::Large(number) => number as f64,
-            Number::Float(number) => number,
+            ColumnNumber::Missing => f64::NAN,
+            ColumnNumber::Whole(number) => number as f64,
+            ColumnNumber::Large(number) => number as f64,
+            ColumnNumber::Float(number) => number,
         }
     }
 
     /// The text from which its id is made: whole numbers without a point, nothing for what is missing.
     pub fn text(self) -> Cow<'static, str> {
         match self {
-            Number::Missing => Cow::Borrowed(""),
-            Number::Whole(number) => Cow::Owned(number.to_string()),
-            Number::Large(number) => Cow::Owned(number.to_string()),
-            Number::Float(number) if number.is_nan() => Cow::Borrowed(""),
-            Number::Float(number)
+            ColumnNumber::Missing => Cow::Borrowed(""),
+            ColumnNumber::Whole(number) => Cow::Owned(number.to_string()),
+            ColumnNumber::Large(number) => Cow::Owned(number.to_string()),
+            ColumnNumber::Float(number) if number.is_nan() => Cow::Borrowed(""),
+            ColumnNumber::Float(number)
                 if number.fract() == 0.0 && (-TWO_63..TWO_63).contains(&number) =>
             {
                 Cow::Owned((number as i64).to_string())
             }
-            Number::Float(number)
+            ColumnNumber::Float(number)
                 if number.fract() == 0.0 && (TWO_63..TWO_64).contains(&number) =>
             {
                 Cow::Owned((number as u64).to_string())
             }
-            Number::Float(number) => Cow::Owned(number.to_string()),
+            ColumnNumber::Float(number) => Cow::Owned(number.to_string()),
         }
     }
 }
@@ -136,24 +136,27 @@ mod tests {
             ("nan", ""),
         ] {
             assert_eq!(
-                Number::of_text(cell.as_bytes()).map(Number::text).as_deref(),
+                ColumnNumber::of_text(cell.as_bytes()).map(ColumnNumber::text).as_deref(),
                 Some(text),
                 "{cell}"
             );
         }
-        assert_eq!(Number::of_text(b"7a"), None);
-        assert_eq!(Number::of_text(b"1.2.0"), None);
-        assert_eq!(Number::Float(2f64.powi(60)).text(), (1i64 << 60).to_string());
-        assert_eq!(Number::Float(2f64.powi(63)).text(), (1u64 << 63).to_string());
-        assert_eq!(Number::Float(-0.0).text(), "0");
+        assert_eq!(ColumnNumber::of_text(b"7a"), None);
+        assert_eq!(ColumnNumber::of_text(b"1.2.0"), None);
+        assert_eq!(ColumnNumber::Float(2f64.powi(60)).text(), (1i64 << 60).to_string());
+        assert_eq!(ColumnNumber::Float(2f64.powi(63)).text(), (1u64 << 63).to_string());
+        assert_eq!(ColumnNumber::Float(-0.0).text(), "0");
     }
 
     #[test]
     fn decimals_are_what_their_text_is() {
-        assert_eq!(Number::of_decimal(1230, 2), Number::Float(12.3));
-        assert_eq!(Number::of_decimal(-700, 2), Number::Whole(-7));
-        assert_eq!(Number::of_decimal(u64::MAX.into(), 0), Number::Large(u64::MAX));
-        assert_eq!(Number::of_decimal(i128::MAX, 38), Number::Float(1.7014118346046923));
+        assert_eq!(ColumnNumber::of_decimal(1230, 2), ColumnNumber::Float(12.3));
+        assert_eq!(ColumnNumber::of_decimal(-700, 2), ColumnNumber::Whole(-7));
+        assert_eq!(ColumnNumber::of_decimal(u64::MAX.into(), 0), ColumnNumber::Large(u64::MAX));
+        assert_eq!(
+            ColumnNumber::of_decimal(i128::MAX, 38),
+            ColumnNumber::Float(1.7014118346046923)
+        );
         assert_eq!(widen(0.1), 0.1);
     }
 }

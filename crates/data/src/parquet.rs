@@ -19,7 +19,7 @@ use parquet::schema::types::ColumnDescriptor;
 
 use crate::csv::{BadCell, CellType, Column, Na, checksum};
 use crate::error::{Error, Refusal, Result};
-use crate::numbers::Number;
+use crate::numbers::ColumnNumber;
 use crate::records::Records;
 use crate::slot::Slot;
 use cells::{Datum, big_endian};
@@ -315,15 +315,15 @@ enum ColumnValues {
     Unsigned(Vec<u64>),
     Float(Vec<f64>),
     /// Decimal numbers.
-    Numbers(Vec<Number>),
+    Numbers(Vec<ColumnNumber>),
     /// One behind the other, and where they end.
     Text(Vec<u8>, Vec<usize>),
 }
 
 impl ColumnValues {
     /// Decimal numbers: the digits lie there as whole numbers or as bytes.
-    fn decimals(self, scale: u32) -> std::result::Result<Vec<Number>, ParquetError> {
-        let number = |digits: i128| Number::of_decimal(digits, scale);
+    fn decimals(self, scale: u32) -> std::result::Result<Vec<ColumnNumber>, ParquetError> {
+        let number = |digits: i128| ColumnNumber::of_decimal(digits, scale);
         Ok(match self {
             ColumnValues::Whole(values) => {
                 values.iter().map(|&digits| number(digits.into())).collect()

@@ -1,7 +1,7 @@
 //! The columns of a table in memory.
 
 use crate::error::{Error, Result};
-use crate::numbers::Number;
+use crate::numbers::ColumnNumber;
 
 /// Texts one behind the other; a missing text is an empty one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -62,7 +62,7 @@ pub enum Values {
     /// Numbers; a missing one is not a number.
     Float(Vec<f64>),
     /// Numbers that neither of the two holds exactly: whole ones of 2⁶³ and more, whole ones some of which are missing.
-    Mixed(Vec<Number>),
+    Mixed(Vec<ColumnNumber>),
     /// Times in microseconds since the beginning of 1970 in UTC; a missing one is [`crate::NO_TIME`].
     Time(Vec<i64>),
     /// Texts.
@@ -73,26 +73,29 @@ pub enum Values {
 
 impl Values {
     /// Numbers in the smallest form that holds them exactly.
-    pub fn of_numbers(numbers: Vec<Number>) -> Self {
-        let whole =
-            |number: &Number| if let Number::Whole(whole) = number { Some(*whole) } else { None };
+    pub fn of_numbers(numbers: Vec<ColumnNumber>) -> Self {
+        let whole = |number: &ColumnNumber| {
+            if let ColumnNumber::Whole(whole) = number { Some(*whole) } else { None }
+        };
         if let Some(whole) = numbers.iter().map(whole).collect::<Option<Vec<i64>>>()
             && !whole.is_empty()
         {
             return Values::Whole(whole);
         }
-        let is_float = |number: &Number| matches!(number, Number::Float(_) | Number::Missing);
+        let is_float = |number: &ColumnNumber| {
+            matches!(number, ColumnNumber::Float(_) | ColumnNumber::Missing)
+        };
         match numbers.iter().all(is_float) {
-            true => Values::Float(numbers.into_iter().map(Number::to_f64).collect()),
+            true => Values::Float(numbers.into_iter().map(ColumnNumber::to_f64).collect()),
             false => Values::Mixed(numbers),
         }
     }
 
     /// The number of a row, if it holds numbers.
-    pub fn number(&self, row: usize) -> Option<Number> {
+    pub fn number(&self, row: usize) -> Option<ColumnNumber> {
         match self {
-            Values::Whole(values) => Some(Number::Whole(values[row])),
-            Values::Float(values) => Some(Number::of_float(values[row])),
+            Values::Whole(values) => Some(ColumnNumber::Whole(values[row])),
+            Values::Float(values) => Some(ColumnNumber::of_float(values[row])),
             Values::Mixed(values) => Some(values[row]),
             Values::Time(_) | Values::Text(_) | Values::Cells(_) => None,
         }
@@ -112,7 +115,9 @@ impl Values {
             (this, other) => {
                 let both = (0..this.len()).map(|row| this.number(row));
                 let both = both.chain((0..other.len()).map(|row| other.number(row)));
-                let Some(numbers) = both.collect::<Option<Vec<Number>>>() else { return false };
+                let Some(numbers) = both.collect::<Option<Vec<ColumnNumber>>>() else {
+                    return false;
+                };
                 *self = Values::of_numbers(numbers);
             }
         }

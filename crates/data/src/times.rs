@@ -36,7 +36,7 @@ pub fn time_text(micros: i64) -> String {
     }
     let days = micros.div_euclid(DAY * SECOND);
     let of_day = micros.rem_euclid(DAY * SECOND);
-    let (year, month, day) = date_of(days);
+    let Date { year, month, day } = Date::of_days(days);
     let sign = if (0..=9999).contains(&year) { "" } else { "+" };
     let sign = if year < 0 { "-" } else { sign };
     let date = format!("{sign}{:04}-{month:02}-{day:02}", year.unsigned_abs());
@@ -71,7 +71,8 @@ fn days_of(date: &str) -> Option<i64> {
     let (year, month, day) = (digits(year)?, digits(month)?, digits(day)?);
     let days = days_from_date(year, month, day);
     // A day that there is not becomes one of the next month.
-    ((1..=12).contains(&month) && day >= 1 && date_of(days) == (year, month, day)).then_some(days)
+    ((1..=12).contains(&month) && day >= 1 && Date::of_days(days) == Date { year, month, day })
+        .then_some(days)
 }
 
 /// Microseconds of `10:00`, `10:00:00.25`, `10:00:00Z` or `10:00+02:00`.
@@ -126,17 +127,26 @@ fn days_from_date(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
 }
 
-/// Year, month and day.
-fn date_of(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let era = days.div_euclid(146_097);
-    let of_era = days.rem_euclid(146_097);
-    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    (year + era * 400 + i64::from(month <= 2), month, day)
+#[derive(Debug, PartialEq, Eq)]
+struct Date {
+    year: i64,
+    month: i64,
+    day: i64,
+}
+
+impl Date {
+    /// The date so many days after 1970 began.
+    fn of_days(days: i64) -> Self {
+        let days = days + 719_468;
+        let era = days.div_euclid(146_097);
+        let of_era = days.rem_euclid(146_097);
+        let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+        let of_year = of_era - (365 * year + year / 4 - year / 100);
+        let month = (5 * of_year + 2) / 153;
+        let day = of_year - (153 * month + 2) / 5 + 1;
+        let month = if month < 10 { month + 3 } else { month - 9 };
+        Self { year: year + era * 400 + i64::from(month <= 2), month, day }
+    }
 }
 
 #[cfg(test)]

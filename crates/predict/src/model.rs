@@ -124,7 +124,18 @@ impl Model {
 
     /// A sentence about columns of a table that the model does not read, the first time that there are some.
     pub(crate) fn warning(&self, frame: &DataFrame) -> Option<String> {
-        let text = self.encoding.as_ref()?.warning(frame)?;
+        self.warning_once(self.encoding.as_ref()?.warning(frame))
+    }
+
+    /// Says the first time that a request has columns that the model does not read.
+    pub(crate) fn warn_of(&self, unread: &[String]) {
+        if let Some(text) = self.warning_once(Encoding::warning_of(unread)) {
+            tracing::warn!(target: "paddlewheel::data", "{text}");
+        }
+    }
+
+    fn warning_once(&self, text: Option<String>) -> Option<String> {
+        let text = text?;
         (!self.has_warned.swap(true, Ordering::Relaxed)).then_some(text)
     }
 

@@ -205,7 +205,11 @@ impl Builder<'_> {
             });
         }
         // What no memory can hold is refused here: its first values are worked out below.
-        tensor::Shape::from_dims(new.dims)?;
+        // A table of all ids of 64 bits is nowhere whole.
+        match new.dims {
+            [i64::MAX, width] => tensor::Shape::from_dims(&[*width])?,
+            dims => tensor::Shape::from_dims(dims)?,
+        };
         let mut var = VarDesc::new(&name, Meta::dense(new.dtype, new.dims)).persistable();
         var.param = Some(ParamInfo::from(new.attr));
         var.stop_gradient = !new.attr.trainable;

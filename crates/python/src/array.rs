@@ -5,7 +5,7 @@ use numpy::{
     PyArray1, PyArrayDescrMethods, PyArrayDyn, PyArrayMethods, PyUntypedArray,
     PyUntypedArrayMethods, ToPyArray,
 };
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -162,6 +162,52 @@ pub(crate) fn copy_number(
     }
     let array = numpy.call_method1("array", ([object],))?;
     copy_array(&array.call_method1("astype", (dtype.name(),))?, out)
+}
+
+/// An array of a type out of what Python gave. Whole numbers of 2⁶³ and more become int64 by their bits.
+pub(crate) fn array_of<'py>(
+    values: &Bound<'py, PyAny>,
+    dtype: DType,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = values.py();
+    let numpy = py.import("numpy")?;
+    numpy.call_method1("array", (values, dtype.name())).or_else(|error| {
+        if dtype != DType::I64 || !error.is_instance_of::<PyOverflowError>(py) {
+            return Err(error);
+        }
+        let exact = numpy.call_method1("array", (values, "object"))?;
+        let fits =
+            exact.call_method0("min")?.ge(i64::MIN)? && exact.call_method0("max")?.le(u64::MAX)?;
+        match exact.call_method1("__and__", (u64::MAX,)) {
+            Ok(bits) if fits => {
+                bits.call_method1("astype", ("uint64",))?.call_method1("view", ("int64",))
+            }
+            _ => Err(error),
+        }
+    })
+}
+
+/// An array of what Python gave. Lists of whole numbers some of which have 2⁶³ and more become int64 by their bits; numpy
+/// would make floats of them.
+pub(crate) fn exact_array<'py>(values: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let numpy = values.py().import("numpy")?;
+    let array = numpy.call_method1("asarray", (values,))?;
+    let kind: String = array.getattr("dtype")?.getattr("kind")?.extract()?;
+    if values.hasattr("dtype")? || !(kind == "f" || kind == "O") {
+        return Ok(array);
+    }
+    let is_large = |most: Bound<'_, PyAny>| most.ge(1u64 << 53);
+    if kind == "f" && (array.len()? == 0 || !is_large(array.call_method0("max")?)?) {
+        return Ok(array);
+    }
+    let objects = numpy.call_method1("array", (values, "object"))?;
+    let objects = objects.call_method1("reshape", (-1,))?;
+    for object in objects.try_iter()? {
+        if !object?.is_instance_of::<PyInt>() {
+            return Ok(array);
+        }
+    }
+    array_of(values, DType::I64)
 }
 
 /// A numpy array with a tensor's numbers. Of one element it is a number to `float` and `int`, as

@@ -5,6 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 use tensor::DType;
 
+use crate::array::array_of;
 use crate::framework::context;
 use crate::framework::program::PyProgram;
 use crate::framework::variable::PyVariable;
@@ -112,9 +113,7 @@ fn field(program: &Py<PyProgram>, item: &Bound<'_, PyAny>) -> PyResult<DataVar> 
 impl DataVar {
     /// The values of a batch in the variable's type, and in its shape if their rank is another.
     fn tensor(&self, column: Nested<'_>) -> PyResult<PyTensor> {
-        let py = column.leaves.py();
-        let numpy = py.import("numpy")?;
-        let mut array = numpy.call_method1("array", (column.leaves, self.dtype.name()))?;
+        let mut array = array_of(column.leaves.as_any(), self.dtype)?;
         let rank: usize = array.getattr("ndim")?.extract()?;
         if !self.dims.is_empty() && rank != self.dims.len() {
             array = self.reshaped(&array)?;

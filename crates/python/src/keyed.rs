@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use pyo3::exceptions::{PyIndexError, PyTypeError};
 use pyo3::prelude::*;
-use tensor::{KeyedTable, ReadRows, Shape, Tensor};
+use tensor::{DType, KeyedTable, ReadRows, Shape, Tensor};
 
-use crate::array::{copy_array, to_numpy};
+use crate::array::{array_of, copy_array, to_numpy};
 
 /// A table of which only some rows exist, to be read. `table[ids]` gives rows, also those that do not
 /// exist: they are what the rule of the table says.
@@ -41,8 +41,7 @@ impl PyKeyedTable {
     }
 
     fn __getitem__(&self, py: Python<'_>, ids: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        let numpy = py.import("numpy")?;
-        let wanted = numpy.call_method1("asarray", (ids, "int64"))?;
+        let wanted = array_of(ids, DType::I64)?;
         let mut ids = Tensor::default();
         if !copy_array(&wanted, &mut ids)? {
             return Err(PyTypeError::new_err("ids of a table are integers"));

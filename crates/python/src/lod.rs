@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 use tensor::{Lod, Tensor};
 
-use crate::array::{copy_array, copy_number};
+use crate::array::{copy_array, copy_number, exact_array};
 use crate::convert::dtype_from_py;
 use crate::error::EnforceNotMet;
 use crate::tensor::PyTensor;
@@ -76,7 +76,7 @@ pub(crate) fn create_lod_tensor(
     if nested.lengths != recursive_seq_lens {
         return Err(PyAssertionError::new_err("data and recursive_seq_lens do not match"));
     }
-    let array = numpy.call_method1("array", (nested.leaves,))?;
+    let array = exact_array(nested.leaves.as_any())?;
     let column = numpy.call_method1("expand_dims", (array, -1))?;
     ragged(&column, &recursive_seq_lens)
 }

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 use tensor::{DType, Tensor};
 
-use crate::array::{PlainArray, copy_array, look_at, to_numpy};
+use crate::array::{PlainArray, copy_array, exact_array, look_at, to_numpy};
 use crate::ctr::frame_from_py;
 use crate::error::{from_ctr, from_tensor, from_train};
 use crate::feed::warn;
@@ -217,7 +217,6 @@ fn seconds(name: &str, value: f64) -> PyResult<Duration> {
 
 /// Gives a slot its values, in whatever form Python has them.
 fn fill(batch: &mut predict::Samples, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
-    let py = value.py();
     if fill_plain(batch, name, value)? {
         return Ok(());
     }
@@ -238,7 +237,7 @@ fn fill(batch: &mut predict::Samples, name: &str, value: &Bound<'_, PyAny>) -> P
     if let Some((values, lengths)) = sequences(batch, name, &array)? {
         return set(batch, name, &values, Some(&lengths));
     }
-    let array = py.import("numpy")?.call_method1("asarray", (array,));
+    let array = exact_array(&array);
     let array = array.map_err(|_| wrong(name, "a sample has another length than others"))?;
     set(batch, name, &array, None)
 }
@@ -292,7 +291,16 @@ fn sequences<'py>(
         items.iter().zip(&lengths).filter(|(_, n)| **n > 0).map(|(item, _)| item).collect();
     let whole = match filled.is_empty() {
         true => numpy.call_method1("zeros", (0, "int64"))?,
-        false => numpy.call_method1("concatenate", (filled,))?,
+        false => {
+            let bits = |item: &&Bound<'py, PyAny>| {
+                let array = exact_array(item)?;
+                let kind: String = array.getattr("dtype")?.getattr("kind")?.extract()?;
+                // Beside numbers with a sign, those without would become floats.
+                if kind == "u" { array.call_method1("astype", ("int64",)) } else { Ok(array) }
+            };
+            let arrays = filled.iter().map(bits).collect::<PyResult<Vec<_>>>()?;
+            numpy.call_method1("concatenate", (arrays,))?
+        }
     };
     Ok(Some((whole, lengths)))
 }

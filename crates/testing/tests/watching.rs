@@ -48,6 +48,7 @@ fn every_name_is_documented_with_its_meaning() {
         "`process_run_delay_seconds`",
         "`process_available_processors`",
         "`process_resident_bytes`",
+        "`process_held_up_seconds{by}`",
     ];
     assert_eq!(others.collect::<Vec<_>>(), expected, "rows without a number");
 }

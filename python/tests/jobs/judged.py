@@ -2,7 +2,7 @@
 
 SECONDS: the script sleeps so long between two steps; SLOW: only that of this trainer does. SIZE: weights that servers apply.
 MODE: sync, async. LINES_A_SECOND: data come from files, so many lines a second; then there are PASSES passes. (LINES is the
-height of a terminal, and `readline` sets it.)
+height of a terminal, and `readline` sets it.) AGAIN: a process that is started again takes so many seconds more.
 """
 
 import glob
@@ -35,7 +35,10 @@ def main():
     strategy = getattr(StrategyFactory, "create_%s_strategy" % os.environ.get("MODE", "sync"))()
     fleet.distributed_optimizer(fluid.optimizer.Adam(0.001), strategy).minimize(loss)
     role = "server" if fleet.is_server() else "trainer"
-    with open("%s.%d.pid" % (role, fleet.server_index() if role == "server" else fleet.worker_index()), "w") as file:
+    own = "%s.%d.pid" % (role, fleet.server_index() if role == "server" else fleet.worker_index())
+    if os.path.exists(own):
+        time.sleep(float(os.environ.get("AGAIN", "0")))
+    with open(own, "w") as file:
         file.write(str(os.getpid()))
     if role == "server":
         fleet.init_server()
@@ -70,11 +73,12 @@ def is_over(step):
 
 def read(exe, x, loss):
     """Passes over files that come slowly."""
-    with open("pace.%d.py" % os.getpid(), "w") as file:
+    pace = "pace.%d.py" % fleet.worker_index()
+    with open(pace, "w") as file:
         file.write(PACE % (1 / LINES_A_SECOND))
     dataset = fluid.DatasetFactory().create_dataset("QueueDataset")
     dataset.set_use_var([x])
-    dataset.set_pipe_command("%s pace.%d.py" % (sys.executable, os.getpid()))
+    dataset.set_pipe_command("%s %s" % (sys.executable, pace))
     dataset.set_batch_size(2)
     dataset.set_filelist(fleet.split_files(sorted(glob.glob("data/*"))))
     for _ in range(int(os.environ.get("PASSES", "1"))):

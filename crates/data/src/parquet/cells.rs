@@ -2,7 +2,7 @@
 
 use crate::csv::{BadCell, Na, floats, ids};
 use crate::error::shown;
-use crate::numbers::Number;
+use crate::numbers::ColumnNumber;
 
 /// Whole numbers beyond this are not exact as floating-point ones.
 const EXACT_MAX: f64 = (1u64 << 53) as f64;
@@ -55,13 +55,13 @@ impl Datum<'_> {
     }
 }
 
-impl From<Number> for Datum<'_> {
-    fn from(number: Number) -> Self {
+impl From<ColumnNumber> for Datum<'_> {
+    fn from(number: ColumnNumber) -> Self {
         match number {
-            Number::Missing => Datum::Nothing,
-            Number::Whole(number) => Datum::Whole(number),
-            Number::Large(number) => Datum::Large(number),
-            Number::Float(number) => Datum::Float(number),
+            ColumnNumber::Missing => Datum::Nothing,
+            ColumnNumber::Whole(number) => Datum::Whole(number),
+            ColumnNumber::Large(number) => Datum::Large(number),
+            ColumnNumber::Float(number) => Datum::Float(number),
         }
     }
 }

@@ -9,7 +9,7 @@ use parquet::schema::types::ColumnDescriptor;
 
 use super::{CellType, Datum, ROWS_AT_ONCE, SharedSource, Strip, bad_file, unfit};
 use crate::error::{Error, Result};
-use crate::numbers::{Number, widen};
+use crate::numbers::{ColumnNumber, widen};
 use crate::series::{Series, Texts, Values, room};
 use crate::times::NO_TIME;
 
@@ -65,7 +65,7 @@ struct Gathered {
 enum GatheredValues {
     Whole(Vec<i64>),
     Float(Vec<f64>),
-    Mixed(Vec<Number>),
+    Mixed(Vec<ColumnNumber>),
     /// What a unit of the file is in nanoseconds, and microseconds.
     Time(i128, Vec<i64>),
     Text(Texts),
@@ -88,7 +88,8 @@ impl Gathered {
         use GatheredValues as V;
         if let (V::Whole(whole), false) = (&self.values, matches!(cell, Datum::Whole(_))) {
             // A missing value among whole numbers, or one beyond 63 bits.
-            self.values = V::Mixed(whole.iter().map(|&number| Number::Whole(number)).collect());
+            self.values =
+                V::Mixed(whole.iter().map(|&number| ColumnNumber::Whole(number)).collect());
         }
         match (&mut self.values, cell) {
             (V::Whole(all), Datum::Whole(number)) => put(all, number),
@@ -127,12 +128,12 @@ fn put<T>(all: &mut Vec<T>, value: T) -> Result<()> {
     Ok(())
 }
 
-fn number_of(cell: Datum<'_>) -> Number {
+fn number_of(cell: Datum<'_>) -> ColumnNumber {
     match cell {
-        Datum::Nothing | Datum::Text(_) => Number::Missing,
-        Datum::Whole(number) => Number::Whole(number),
-        Datum::Large(number) => Number::Large(number),
-        Datum::Float(number) => Number::of_float(number),
+        Datum::Nothing | Datum::Text(_) => ColumnNumber::Missing,
+        Datum::Whole(number) => ColumnNumber::Whole(number),
+        Datum::Large(number) => ColumnNumber::Large(number),
+        Datum::Float(number) => ColumnNumber::of_float(number),
     }
 }
 

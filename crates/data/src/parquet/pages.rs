@@ -72,7 +72,7 @@ pub(super) fn pages_of<R: ChunkReader + 'static>(
             let n_rows = usize::try_from(group.metadata().num_rows()).unwrap_or(0);
             let pages = SerializedPageReader::new(source.0.clone(), &plain, n_rows, None);
             let pages = Box::new(pages.map_err(failed)?);
-            Ok(CheckedPages { pages, zstd: Some(PageRoom(room)) })
+            Ok(CheckedPages { pages, zstd: Some(PageBytes(room)) })
         }
         codec => {
             let (file, column) = (file.to_string(), chunk.column_path().string());
@@ -86,9 +86,9 @@ pub(super) fn pages_of<R: ChunkReader + 'static>(
 }
 
 /// Bytes that the pages of a column may still take when they are unpacked.
-pub(super) struct PageRoom(usize);
+pub(super) struct PageBytes(usize);
 
-impl PageRoom {
+impl PageBytes {
     /// A page as it was before it was packed.
     fn unpack(&mut self, page: Page) -> Result<Page> {
         Ok(match page {
@@ -167,7 +167,7 @@ impl PageRoom {
 /// A reader of pages that refuses counts which cannot be true.
 pub(super) struct CheckedPages {
     pages: Box<dyn PageReader>,
-    zstd: Option<PageRoom>,
+    zstd: Option<PageBytes>,
 }
 
 impl CheckedPages {

@@ -250,7 +250,7 @@ fn of_all_types(compression: Compression) -> Vec<u8> {
 
 #[test]
 fn every_type_is_what_its_text_is() {
-    use crate::numbers::Number;
+    use crate::numbers::ColumnNumber;
     use crate::series::Values;
     use crate::times::time_text;
 
@@ -260,7 +260,7 @@ fn every_type_is_what_its_text_is() {
         (0..3)
             .map(|row| match &one.values {
                 Values::Time(micros) => time_text(micros[row]),
-                values => values.number(row).map(Number::text).unwrap().into_owned(),
+                values => values.number(row).map(ColumnNumber::text).unwrap().into_owned(),
             })
             .collect()
     };

@@ -216,6 +216,24 @@ mod tests {
     }
 
     #[test]
+    fn launchers_that_share_a_folder_answer_at_once() {
+        let home = tempfile::tempdir().unwrap();
+        std::thread::scope(|scope| {
+            for at in 0..4 {
+                let home = home.path();
+                scope.spawn(move || {
+                    let request = ScaleRequest::new(at + 1);
+                    for _ in 0..50 {
+                        refuse(home, &request, "no").unwrap();
+                    }
+                });
+            }
+        });
+        let names = fs::read_dir(home.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        assert_eq!(names.collect::<Vec<_>>(), [ANSWER], "nothing else is left");
+    }
+
+    #[test]
     fn a_launcher_drops_what_nobody_waits_for() {
         let home = tempfile::tempdir().unwrap();
         let request = ScaleRequest::new(3);

@@ -1,6 +1,7 @@
 //! The bodies of requests, as samples of a model.
 
 use super::budget::{Held, NoMemory};
+use super::json::RequestTable;
 use super::{json, raw};
 use crate::batch::Samples;
 use crate::error::Error;
@@ -54,7 +55,8 @@ pub(super) fn samples_of(
             batch = model.encode(encoding, &raw::table(&body)?)?;
         }
         (Some(encoding), false) => {
-            let frame = json::table(&body, encoding, allowed)?;
+            let RequestTable { frame, unread } = json::table(&body, encoding, allowed)?;
+            model.warn_of(&unread);
             batch = model.encode(encoding, &frame)?;
         }
         (None, true) => {

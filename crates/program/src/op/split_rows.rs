@@ -91,7 +91,9 @@ impl Op for SplitSelectedRows {
             start += height;
         }
         let total: i64 = heights.iter().sum();
-        if let Some(&id) = x.ids.iter().find(|&&id| id < 0 || id >= total) {
+        // Ids of 2⁶³ and more are rows of one whole piece.
+        let is_row = |id: i64| tensor::is_row(id, total) && (id >= 0 || heights.len() == 1);
+        if let Some(&id) = x.ids.iter().find(|&&id| !is_row(id)) {
             return Err(tensor::Error::RowOutOfRange { row: id, height: total }.into());
         }
         for (index, rows) in pieces.into_iter().enumerate() {
@@ -114,7 +116,8 @@ fn rows_at<'r>(run: &'r Run<'_>) -> Result<&'r Rows> {
 
 /// Copies the rows whose ids are in `start .. start + height`, in their order.
 fn cut(x: &Rows, start: i64, height: i64, rows: &mut Rows) {
-    let inside = |id: i64| id >= start && id < start + height;
+    let inside =
+        |id: i64| id >= start && id - start < height || start == 0 && tensor::is_row(id, height);
     let n = x.ids.iter().filter(|&&id| inside(id)).count();
     rows.height = height;
     rows.ids.clear();
@@ -168,6 +171,21 @@ mod tests {
         assert_eq!(last.ids, [1, 0]);
         let empty = piece(&x, 1, 1);
         assert_eq!((empty.ids.len(), empty.value.dims()), (0, &[0, 1][..]));
+    }
+
+    #[test]
+    fn a_whole_table_has_all_ids_of_64_bits() {
+        let x = Rows { ids: vec![-1, 5], height: i64::MAX, value: t(&[2, 1], &[1.0, 2.0]) };
+        assert_eq!(piece(&x, 0, i64::MAX).ids, [-1, 5]);
+        let cut = i64::MAX / 2;
+        let error = check("split_selected_rows")
+            .input("X", x)
+            .attr("height_sections", vec![cut, i64::MAX - cut])
+            .outputs("Out", 2)
+            .fails();
+        let row =
+            matches!(error.root(), Error::Tensor(tensor::Error::RowOutOfRange { row: -1, .. }));
+        assert!(row, "{error}");
     }
 
     #[test]

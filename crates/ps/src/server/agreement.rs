@@ -7,12 +7,23 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Server;
-use crate::ids::TrainerId;
+use crate::ids::{ConnId, Millis, TrainerId};
 use crate::message::{Hello, VarInfo};
 use crate::refusal::Refusal;
 
 /// Names that a line of the log mentions.
 const MENTIONED_MAX: usize = 5;
+
+/// For so long a server that cannot begin waits for trainers that it has not told why.
+const FAREWELL_MS: u64 = 60_000;
+
+/// A job that cannot begin: the trainers that know it. Those that come later would wait for a server that has ended.
+#[derive(Debug)]
+pub(super) struct LastRefusal {
+    refusal: Refusal,
+    since: Millis,
+    told: BTreeSet<TrainerId>,
+}
 
 /// What both sides must have.
 fn params(vars: &[VarInfo]) -> impl Iterator<Item = &VarInfo> {
@@ -43,6 +54,9 @@ impl Server {
     /// Why the job cannot begin, if this trainer begins from another checkpoint than this server. A server that
     /// keeps cuts begins from them.
     pub(super) fn other_start(&self, hello: &Hello) -> Option<Refusal> {
+        if let Some(last_refusal) = &self.last_refusal {
+            return Some(last_refusal.refusal.clone());
+        }
         let start = |vars: &[VarInfo]| {
             vars.iter().find_map(|var| Some((var.dims.first().copied(), var.start_words()?)))
         };
@@ -55,6 +69,36 @@ impl Server {
                  all of them, and start the job again (to begin anew instead, remove them everywhere)",
                 ours.1, hello.trainer, theirs.1
             ))
+        })
+    }
+
+    /// Tells a trainer that the job cannot begin. Others of the job wait for it, and are told too.
+    pub(super) fn refuse_start(
+        &mut self,
+        conn: ConnId,
+        id: u64,
+        trainer: TrainerId,
+        refusal: Refusal,
+    ) {
+        if self.last_refusal.is_none() {
+            self.set_failure(refusal.clone());
+            let (refusal, since) = (refusal.clone(), self.now);
+            self.last_refusal = Some(LastRefusal { refusal, since, told: BTreeSet::new() });
+        }
+        if let Some(last_refusal) = &mut self.last_refusal {
+            last_refusal.told.insert(trainer);
+        }
+        self.members.told(trainer);
+        self.turn_away(conn, id, refusal);
+    }
+
+    /// Whether all trainers know that the job cannot begin, or do not come to hear it.
+    pub(super) fn has_said_farewell(&self) -> bool {
+        self.last_refusal.as_ref().is_none_or(|last_refusal| {
+            let all = (0..self.config.n_trainers).map(TrainerId);
+            let mut untold = all.filter(|trainer| !last_refusal.told.contains(trainer));
+            let is_late = self.now.since(last_refusal.since) >= FAREWELL_MS;
+            is_late || !untold.any(|trainer| self.members.is_awaited(trainer))
         })
     }
 

@@ -19,9 +19,8 @@ impl Server {
             return self.turn_away(conn, id, refusal);
         }
         if let Some(refusal) = self.other_start(&hello) {
-            // Others of the job wait for this one.
-            self.set_failure(refusal.clone());
-            return self.turn_away(conn, id, refusal);
+            let trainer = TrainerId(hello.trainer);
+            return self.refuse_start(conn, id, trainer, refusal);
         }
         let pending = PendingHello { conn, id, hello };
         match self.config.recovers {

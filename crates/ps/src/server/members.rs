@@ -491,6 +491,12 @@ impl Members {
         lost.map(|id| TrainerId(id as u32))
     }
 
+    /// Whether a trainer has never come.
+    pub(super) fn is_awaited(&self, trainer: TrainerId) -> bool {
+        let entry = self.entries.get(trainer.0 as usize);
+        entry.is_some_and(|entry| entry.state == Membership::Awaited)
+    }
+
     /// Whether nobody is left who could be told that the job failed. One whose connection broke
     /// may come back for it.
     pub(super) fn all_told(&self) -> bool {

@@ -256,6 +256,7 @@ pub struct Server {
     accounts: BTreeMap<TrainerId, Account>,
     /// Why the job cannot go on.
     failure: Option<Refusal>,
+    last_refusal: Option<agreement::LastRefusal>,
     stats: Stats,
     staleness: Staleness,
     /// By trainer, and by what was asked for.
@@ -312,6 +313,7 @@ impl Server {
             budget: Budget::new(config.request_bytes_max),
             accounts: BTreeMap::new(),
             failure: None,
+            last_refusal: None,
             stats: Stats::default(),
             staleness: Staleness::default(),
             news: BTreeMap::new(),
@@ -348,7 +350,9 @@ impl Server {
             return None;
         }
         match &self.failure {
-            Some(failure) if self.members.all_told() => Some(End::Failed(failure.clone())),
+            Some(failure) if self.members.all_told() && self.has_said_farewell() => {
+                Some(End::Failed(failure.clone()))
+            }
             Some(_) => None,
             None if self.terms.is_over() => Some(End::Completed),
             None if !self.members.all_gone() || !self.is_serving() => None,

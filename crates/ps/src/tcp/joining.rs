@@ -1,11 +1,16 @@
 //! How a trainer comes to be in the same term on all servers.
 
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use super::Client;
 use crate::error::{Error, Result};
 use crate::recovery::{Next, Term, TermState, next};
 use crate::refusal::Refusal;
+
+/// For so long a trainer that cannot take part waits until all servers know of it.
+const TELLING: Duration = Duration::from_secs(5);
 
 /// Greets all servers of a job until all have welcomed this trainer in one term, which is returned with the
 /// cut that the trainer must be at; `None` if the job does not recover. For a trainer that starts, and
@@ -44,5 +49,30 @@ fn greet(clients: &[Arc<Client>], term: Term) -> Result<Vec<Option<TermState>>> 
         Err(Error::OtherTerm { term_state, .. }) => Ok(Some(term_state)),
         Err(error) => Err(error),
     };
-    clients.iter().map(greet).collect()
+    let mut answers = Vec::with_capacity(clients.len());
+    for (at, client) in clients.iter().enumerate() {
+        let answer = greet(client).inspect_err(|error| {
+            if matches!(error, Error::Refused { refusal: Refusal::Failed(_), .. }) {
+                tell_others(&clients[at + 1..]);
+            }
+        });
+        answers.push(answer?);
+    }
+    Ok(answers)
+}
+
+/// Greets the servers behind one that said that the job cannot go on: they would wait for this trainer.
+fn tell_others(clients: &[Arc<Client>]) {
+    let (tell, told) = mpsc::channel();
+    for client in clients.iter().cloned() {
+        let tell = tell.clone();
+        thread::spawn(move || {
+            // It ends with the error that it has; this one may not wait any more.
+            let _ = client.ensure_connected();
+            let _ = tell.send(());
+        });
+    }
+    let deadline = Instant::now() + TELLING;
+    let left = || deadline.saturating_duration_since(Instant::now());
+    let _ = clients.iter().try_for_each(|_| told.recv_timeout(left()));
 }

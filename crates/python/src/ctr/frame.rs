@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use ::ctr::{Cell, Encoding, NamedCell, frame_of_rows, values_of};
-use data::{DataFrame, NO_TIME, Number, Series, Values, time_of_text, widen};
+use data::{ColumnNumber, DataFrame, NO_TIME, Series, Values, time_of_text, widen};
 use fleet::{env, stores};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -12,6 +12,9 @@ use tensor::Tensor;
 
 use crate::array::copy_array;
 use crate::error::{from_ctr, from_data, from_tensor};
+
+/// 2⁵³: a float holds all whole numbers up to it.
+const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 
 /// What pandas writes for nothing.
 const MISSING: [&str; 2] = ["NAType", "NaTType"];
@@ -136,8 +139,27 @@ fn array_of<'py>(values: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     }
 }
 
+/// Whether numpy made floats of whole numbers that a float does not hold: of lists with some of 2⁶³ and more, and of
+/// columns of pandas with missing ones.
+fn is_rounded(values: &Bound<'_, PyAny>, array: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let kind_of = |of: &Bound<'_, PyAny>| -> PyResult<String> {
+        let dtype = of.getattr_opt("dtype")?;
+        let kind = dtype.map(|dtype| dtype.getattr_opt("kind")).transpose()?.flatten();
+        kind.map_or(Ok(String::new()), |kind| kind.extract())
+    };
+    if kind_of(array)? != "f" || kind_of(values)? == "f" {
+        return Ok(false);
+    }
+    let tensor = tensor(array, "float64")?;
+    let floats = tensor.data::<f64>().map_err(from_tensor)?;
+    Ok(floats.iter().any(|number| number.abs() >= EXACT_MAX))
+}
+
 fn column(name: &str, values: &Bound<'_, PyAny>) -> PyResult<Values> {
     let mut array = array_of(values)?;
+    if is_rounded(values, &array)? {
+        array = values.py().import("numpy")?.call_method1("array", (values, "object"))?;
+    }
     let shape: Vec<usize> = array.getattr("shape")?.extract()?;
     let unsupported =
         |found: String| from_ctr(::ctr::Error::Unsupported { column: name.to_string(), found });
@@ -155,7 +177,7 @@ fn column(name: &str, values: &Bound<'_, PyAny>) -> PyResult<Values> {
             let bits = tensor.data::<i64>().map_err(from_tensor)?;
             Ok(match kind == "u" && bits.iter().any(|&number| number < 0) {
                 true => {
-                    let number = |&bits: &i64| Number::unsigned(bits.cast_unsigned());
+                    let number = |&bits: &i64| ColumnNumber::unsigned(bits.cast_unsigned());
                     Values::of_numbers(bits.iter().map(number).collect())
                 }
                 false => Values::Whole(bits.to_vec()),
@@ -170,8 +192,9 @@ fn column(name: &str, values: &Bound<'_, PyAny>) -> PyResult<Values> {
             // Numbers of 16 bits, too, are what their shortest text says.
             let texts: Vec<String> =
                 array.call_method1("astype", ("str",))?.call_method0("tolist")?.extract()?;
-            let number =
-                |text: &String| Number::of_text(text.as_bytes()).unwrap_or(Number::Missing);
+            let number = |text: &String| {
+                ColumnNumber::of_text(text.as_bytes()).unwrap_or(ColumnNumber::Missing)
+            };
             Ok(Values::Float(texts.iter().map(|text| number(text).to_f64()).collect()))
         }
         ("f", _) => {
@@ -212,7 +235,7 @@ fn cell(column: &str, item: &Bound<'_, PyAny>) -> PyResult<Cell> {
         return Ok(item.extract().map_or(Cell::Float(item.extract()?), Cell::Large));
     }
     if item.is_instance_of::<PyFloat>() {
-        return Ok(Cell::of_number(Number::of_float(item.extract()?)));
+        return Ok(Cell::of_number(ColumnNumber::of_float(item.extract()?)));
     }
     if let Ok(bytes) = item.cast::<PyBytes>() {
         return Ok(Cell::Text(String::from_utf8_lossy(bytes.as_bytes()).into_owned()));
@@ -230,7 +253,7 @@ fn cell(column: &str, item: &Bound<'_, PyAny>) -> PyResult<Cell> {
             return Ok(if micros == NO_TIME { Cell::Missing } else { Cell::Time(micros) });
         }
         ("numpy", "float32") => {
-            return Ok(Cell::of_number(Number::of_float(widen(item.extract()?))));
+            return Ok(Cell::of_number(ColumnNumber::of_float(widen(item.extract()?))));
         }
         ("numpy", _) => {
             // A number of numpy: its own Python number.
@@ -242,7 +265,7 @@ fn cell(column: &str, item: &Bound<'_, PyAny>) -> PyResult<Cell> {
         ("decimal" | "_pydecimal", "Decimal") => {
             let text: String = item.call_method1("__format__", ("f",))?.extract()?;
             return Ok(Cell::of_number(
-                Number::of_text(text.as_bytes()).unwrap_or(Number::Missing),
+                ColumnNumber::of_text(text.as_bytes()).unwrap_or(ColumnNumber::Missing),
             ));
         }
         _ if item.hasattr("isoformat")? && item.hasattr("year")? => {

@@ -179,9 +179,7 @@ impl Trainer {
                     Broken::Restarted
                     | Broken::OtherTerm(_)
                     | Broken::NotEncrypted(_)
-                    | Broken::Unproved(_) => {
-                        Outcome::Restarted
-                    }
+                    | Broken::Unproved(_) => Outcome::Restarted,
                 };
                 return self.end(now, outcome);
             }

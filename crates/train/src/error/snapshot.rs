@@ -75,6 +75,16 @@ impl BadSnapshot {
         }
     }
 
+    /// The error, if it is of a file that must be there: one that was removed is lost like one that is damaged.
+    pub(crate) fn or_removed(self) -> Self {
+        match self {
+            Self::Unreadable { path, source } if source.kind() == io::ErrorKind::NotFound => {
+                Self::Damaged { path, problem: "it was removed" }
+            }
+            other => other,
+        }
+    }
+
     /// What an error of the disk means for a folder that is written to.
     pub(crate) fn writing(folder: &std::path::Path, source: io::Error) -> Self {
         let folder = folder.to_path_buf();

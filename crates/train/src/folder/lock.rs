@@ -60,6 +60,14 @@ pub(super) fn exclusive(saving: &Path) -> Result<FolderLock> {
     }
 }
 
+/// The lock of a folder of saves that exists, if nobody has it at this moment and this process may take it.
+pub(super) fn at_once(saving: &Path) -> Option<FolderLock> {
+    let path = saving.join(LOCK);
+    let file = open(&path).ok()?;
+    file.try_lock().ok()?;
+    is_at(&file, &path).then(|| FolderLock { file, saving: saving.to_path_buf() })
+}
+
 /// Keeps others from committing a save; `None` if this process cannot.
 pub(super) fn shared(saving: &Path) -> Result<Option<FolderLock>> {
     let path = saving.join(LOCK);

@@ -304,10 +304,14 @@ fn file_name(text: &str) -> Result<String, &'static str> {
 
 /// Whether a file of this name is in the folder, and none of the private ones.
 pub(crate) fn is_safe(name: &str) -> bool {
+    is_inside(name) && !name.starts_with(PRIVATE)
+}
+
+/// Whether a file of this name is in the folder. Programs that load all files of a folder load the private ones too.
+pub(crate) fn is_inside(name: &str) -> bool {
     let is_plain = Path::new(name).components().all(|part| matches!(part, Component::Normal(_)));
     let is_odd = name.is_empty() || name.ends_with('/') || name.contains('\0');
-    let is_private = name.starts_with(PRIVATE);
-    !is_odd && !is_private && is_plain
+    !is_odd && is_plain
 }
 
 fn dims_of(text: &str) -> Result<Vec<i64>, &'static str> {

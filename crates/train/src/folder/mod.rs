@@ -21,8 +21,8 @@
 //! A save writes its files into a stage and makes them durable. Then it renames the stage to the hash of the
 //! new manifest, and the new manifest over the old one: that is the moment of the commit. Last, it moves the
 //! files to their usual names. Readers look into the commit folder of the manifest first, so it does not
-//! matter how many files were moved. The next save finishes what a dead process had committed, and removes
-//! what it had not.
+//! matter how many files were moved. The next save, or the next load on a local disk, finishes what a dead process had
+//! committed, and removes what it had not.
 //!
 //! Decision: `docs/decisions/037-saved-folders.md`. Format: `docs/formats.md`.
 
@@ -32,6 +32,7 @@ use std::path::{Path, PathBuf};
 
 pub mod check;
 mod disk;
+mod left;
 mod list_file;
 mod lock;
 mod manifest;
@@ -49,7 +50,7 @@ pub use read::{FileReader, Folder};
 pub use stage::{FileWriter, Stage};
 pub use transaction::{StagePart, Transaction};
 
-pub(crate) use manifest::is_safe;
+pub(crate) use manifest::{is_inside, is_safe};
 pub(crate) use parts::{PartFile, part_files};
 
 /// The list of what was saved, beside the saved files. The names of all that is ours begin like this.
@@ -60,6 +61,12 @@ const SAVING: &str = ".paddlewheel.saving";
 const OLDER_MANIFEST: &str = "manifest";
 /// Bytes that are read or written at once.
 const BLOCK_BYTES: usize = 1 << 20;
+
+/// Whether a name is that of the list of a folder, for any user.
+pub(crate) fn is_list(name: &str) -> bool {
+    let rest = name.strip_prefix(PRIVATE);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+}
 
 /// The list of what was saved into a folder.
 fn list_of(dir: &Path) -> PathBuf {

@@ -11,7 +11,8 @@ use std::thread;
 
 use count::Phase;
 
-use super::manifest::{Flaw, Manifest, SavedFile, VERSION, is_safe};
+use super::left::tidy;
+use super::manifest::{Flaw, Manifest, SavedFile, VERSION, is_inside};
 use super::place::committed;
 use super::{BLOCK_BYTES, OLDER_MANIFEST, list_file, list_of, lock, saving_of};
 use crate::error::{Error, FileState, Result};
@@ -131,6 +132,7 @@ impl Folder {
 
     /// Opens a folder that is about to be read whole.
     fn open_to_read(dir: &Path) -> Result<Self> {
+        tidy(dir);
         let phase = Phase::begin("loading a model", "bytes");
         let folder = Self::open(dir)?;
         let files = folder.manifest().into_iter().flat_map(Manifest::files);
@@ -198,7 +200,7 @@ impl Folder {
     /// checksum.
     pub fn reader(&self, name: &str) -> Result<FileReader> {
         let path = self.dir.join(name);
-        if !is_safe(name) {
+        if !is_inside(name) {
             return Err(Error::UnsafeName { var: name.to_string() });
         }
         let saved = self.saved(name).cloned();

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
-use crate::folder::{About, Folder, Transaction, is_safe};
+use crate::folder::{About, Folder, Transaction, is_inside, is_safe};
 
 /// Reads a whole file. If it was saved by us, it is compared with its checksum.
 pub fn read(path: &Path) -> Result<Vec<u8>> {
@@ -68,6 +68,14 @@ pub(super) fn file_of(var: &str) -> Result<&str> {
     match is_safe(var) {
         true => Ok(var),
         false => Err(Error::UnsafeName { var: var.to_string() }),
+    }
+}
+
+/// The file of a variable that is loaded. Programs that load every file of a folder load our list of its files too.
+pub(super) fn file_to_load(var: &str) -> Result<&str> {
+    match is_inside(var) {
+        true => Ok(var),
+        false => file_of(var),
     }
 }
 

@@ -10,7 +10,7 @@ use program::distributed::{Spread, server_of};
 use tensor::{DType, Dealt, KeyedTable, OtherRow, OtherRows, Rows, Value};
 
 use super::distributed::TABLES;
-use super::file::file_of;
+use super::file::file_to_load;
 use super::rows::{
     self, Form, Naming, PieceFile, Share, WAITING, read_pieces, read_what_fits, write_piece,
 };
@@ -24,7 +24,7 @@ fn any_part(var: &str) -> PieceFile<'_> {
 
 /// Whether a variable was saved as the rows of a table, and not whole.
 pub(super) fn is_kept(folder: &Folder, prefix: &str, var: &str) -> Result<bool> {
-    if folder.has(&format!("{prefix}{}", file_of(var)?)) {
+    if folder.has(&format!("{prefix}{}", file_to_load(var)?)) {
         return Ok(false);
     }
     rows::is_there(folder, any_part(var))

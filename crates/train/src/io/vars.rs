@@ -8,12 +8,12 @@ use std::sync::Arc;
 use program::{Program, VarDesc, VarKind, stream};
 use tensor::{KeyedTable, Tensor, Value};
 
-use super::file::{cannot_load, file_of, place_of};
+use super::file::{cannot_load, file_of, file_to_load, place_of};
 use super::kept::{is_kept, read_kept, write_kept};
 use super::other_model::explained;
 use super::tensors::read_tensors;
 use crate::error::{Error, Result};
-use crate::folder::{About, FileWriter, Folder, SavedVar, Stage, Transaction};
+use crate::folder::{About, FileWriter, Folder, SavedVar, Stage, Transaction, is_list};
 use crate::scope::Scope;
 
 /// Whether a variable belongs to a saved model: it lives between runs and is no plumbing.
@@ -30,7 +30,8 @@ pub fn save_vars<'a>(
     vars: impl IntoIterator<Item = &'a VarDesc>,
     filename: Option<&str>,
 ) -> Result<()> {
-    let vars = by_name(vars);
+    // A list that a program loaded with all files of a folder: the new one takes its place.
+    let vars = by_name(vars.into_iter().filter(|var| !is_list(&var.name)));
     check_savable(scope, &vars, FileLayout::new(filename))?;
     let (dir, filename) = match filename {
         Some(filename) => place_of(dir, filename).map(|(dir, name)| (dir, Some(name)))?,
@@ -315,7 +316,7 @@ pub(super) fn for_scope(scope: &Scope, name: &str, value: Value) -> Result<Value
 }
 
 pub(super) fn read_one(folder: &Folder, prefix: &str, var: &VarDesc) -> Result<Value> {
-    let name = format!("{prefix}{}", file_of(&var.name)?);
+    let name = format!("{prefix}{}", file_to_load(&var.name)?);
     if is_kept(folder, prefix, &var.name)? {
         return read_kept(folder, var);
     }

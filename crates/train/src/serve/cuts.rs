@@ -426,6 +426,10 @@ impl CutStore {
                 }
                 Err((file, error)) => {
                     self.put_aside(&file, &error);
+                    if !matches!(error, BadSnapshot::Damaged { .. }) {
+                        // It is tried again, as long as the disk says so.
+                        std::thread::sleep(AGAIN);
+                    }
                     failed = Some(error);
                 }
             }

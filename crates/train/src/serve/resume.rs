@@ -32,7 +32,11 @@ impl OwnRows<'_> {
     fn local(&self, var: &VarLayout, row: i64) -> Option<u64> {
         let is_here = match var.is_hashed {
             true => server_of(row, self.owner.n_servers as usize) == self.owner.server as usize,
-            false => row >= var.first && row - var.first < var.dims.first().copied().unwrap_or(0),
+            false => {
+                let height = var.dims.first().copied().unwrap_or(0);
+                row >= var.first && row - var.first < height
+                    || var.first == 0 && tensor::is_row(row, height)
+            }
         };
         is_here.then_some((row - if var.is_hashed { 0 } else { var.first }) as u64)
     }

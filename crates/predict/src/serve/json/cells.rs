@@ -1,5 +1,7 @@
 //! A body for a model that CTR saved: a table.
 
+use std::cell::RefCell;
+
 use ctr::{Cell, Encoding, values_of};
 use data::{DataFrame, Series};
 
@@ -12,19 +14,32 @@ const TEXT_BYTES: usize = 32;
 /// Bytes of a value in a table, in a tensor, and in samples.
 const VALUE_BYTES: usize = 24;
 
+/// Names of columns that nobody reads, and their letters, that are kept for a warning.
+const UNREAD_MAX: usize = 8;
+const NAME_BYTES_MAX: usize = 100;
+
 type Result<T> = std::result::Result<T, BadBody>;
+
+/// The table of a body.
+pub(in super::super) struct RequestTable {
+    /// The columns that the model reads.
+    pub(in super::super) frame: DataFrame,
+    /// The names of the first others.
+    pub(in super::super) unread: Vec<String>,
+}
 
 /// The table of a body. It has the columns that the model reads; others are left out.
 pub(in super::super) fn table(
     body: &[u8],
     encoding: &Encoding,
     allowed: &mut Allowed<'_>,
-) -> Result<DataFrame> {
+) -> Result<RequestTable> {
     let n = encoding.features.len();
     let columns = (0..n).map(|_| TableColumn::default()).collect();
-    let mut cells = TableColumns { encoding, allowed, columns, n_rows: 0 };
+    let mut cells =
+        TableColumns { encoding, allowed, columns, n_rows: 0, unread: RefCell::default() };
     read(body, &mut cells)?;
-    let TableColumns { columns, allowed, .. } = cells;
+    let TableColumns { columns, allowed, unread, .. } = cells;
     let mut series = Vec::new();
     for (column, feature) in columns.into_iter().zip(&encoding.features) {
         if !column.is_given {
@@ -34,7 +49,15 @@ pub(in super::super) fn table(
         let values = values_of(&feature.name, &column.cells).map_err(Error::Table)?;
         series.push(Series { name: feature.name.clone(), values });
     }
-    Ok(DataFrame::new(series).map_err(ctr::Error::from).map_err(Error::Table)?)
+    let unread = unread.into_inner();
+    if series.len() < encoding.features.len() {
+        let is_given = |name: &String| series.iter().any(|one| one.name == *name);
+        let names = encoding.features.iter().map(|feature| &feature.name);
+        let missing = names.filter(|name| !is_given(name)).cloned().collect();
+        return Err(Error::Table(ctr::Error::missing(missing, &unread)).into());
+    }
+    let frame = DataFrame::new(series).map_err(ctr::Error::from).map_err(Error::Table)?;
+    Ok(RequestTable { frame, unread })
 }
 
 #[derive(Default)]
@@ -49,6 +72,7 @@ struct TableColumns<'a, 'b> {
     allowed: &'a mut Allowed<'b>,
     columns: Vec<TableColumn>,
     n_rows: usize,
+    unread: RefCell<Vec<String>>,
 }
 
 impl TableColumns<'_, '_> {
@@ -64,7 +88,15 @@ impl TableColumns<'_, '_> {
 
 impl ColumnSink for TableColumns<'_, '_> {
     fn find(&self, name: &str) -> Result<Option<usize>> {
-        Ok(self.encoding.features.iter().position(|feature| feature.name == name))
+        let found = self.encoding.features.iter().position(|feature| feature.name == name);
+        if found.is_none() && name != self.encoding.target.name {
+            let mut unread = self.unread.borrow_mut();
+            let name = &name[..name.floor_char_boundary(NAME_BYTES_MAX)];
+            if unread.len() < UNREAD_MAX && unread.iter().all(|known| known != name) {
+                unread.push(name.to_string());
+            }
+        }
+        Ok(found)
     }
 
     fn begin_column(&mut self, at: usize) -> Result<()> {
@@ -115,13 +147,11 @@ impl ColumnSink for TableColumns<'_, '_> {
         let Some(at) = (0..self.columns.len()).find(|&at| n(at) != self.n_rows) else {
             return Ok(());
         };
-        let column = self.name(at).to_string();
-        match n(at) < self.n_rows {
-            true => {
-                let near = tensor::DidYouMean::default();
-                Err(Error::Table(ctr::Error::MissingColumn { column, near }).into())
-            }
-            false => Err(BadBody::Form(format!("column `{column}` is twice in one row"))),
+        if n(at) > self.n_rows {
+            return Err(BadBody::Form(format!("column `{}` is twice in one row", self.name(at))));
         }
+        let missing = (at..self.columns.len()).filter(|&at| n(at) < self.n_rows);
+        let missing = missing.map(|at| self.name(at).to_string()).collect();
+        Err(Error::Table(ctr::Error::missing(missing, &self.unread.borrow())).into())
     }
 }

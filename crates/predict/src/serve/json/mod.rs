@@ -10,6 +10,6 @@ mod read;
 mod slots;
 mod write;
 
-pub(super) use cells::table;
+pub(super) use cells::{RequestTable, table};
 pub(super) use slots::fill;
 pub(super) use write::{write_description, write_predictions};

@@ -66,3 +66,26 @@ fn processes_that_begin_from_different_checkpoints_end_the_job() {
     // It begins from its cuts.
     assert!(!is_refused(&greeted(Some(VarInfo::start(Some(3), "two:/points")), true)));
 }
+
+#[test]
+fn a_server_that_cannot_begin_stays_until_all_trainers_know_it() {
+    let start = |serial, place| vec![VarInfo::start(serial, place)];
+    let config = ServerConfig { n_trainers: 3, ..ServerConfig::default() };
+    let mut server = Server::new(config, start(Some(4), "one:/points"));
+    let greets = |server: &mut Server, rank: u32, serial| {
+        let vars = start(serial, "two:/points");
+        let hello = Hello { job: String::new(), vars, ..hello(rank, 1) };
+        let conn = ConnId(u64::from(rank) + 1);
+        let said = replies(server.handle(Millis(5), conn, 0, hello.into()));
+        server.closed(Millis(5), conn);
+        matches!(said[..], [(_, _, Reply::Refused(Refusal::Failed(_)))])
+    };
+    assert!(greets(&mut server, 1, None));
+    assert_eq!(server.end(), None, "others come later");
+    assert!(greets(&mut server, 0, Some(4)), "one that agrees hears it too");
+    assert_eq!(server.end(), None);
+    server.tick(Millis(59_000));
+    assert_eq!(server.end(), None);
+    server.tick(Millis(60_005));
+    assert!(matches!(server.end(), Some(End::Failed(_))), "nobody is waited for without an end");
+}

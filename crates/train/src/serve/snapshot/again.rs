@@ -61,8 +61,8 @@ pub(super) fn check(path: &Path) -> SnapshotResult<()> {
 
 /// Puts the second copy of a file in its place, if the file is damaged and the copy is not; whether that was done.
 pub(super) fn mend(path: &Path) -> bool {
-    let is_damaged = matches!(check(path), Err(BadSnapshot::Damaged { .. }));
-    if !is_damaged || check(&again(path)).is_err() {
+    let found = check(path).map_err(BadSnapshot::or_removed);
+    if !matches!(found, Err(BadSnapshot::Damaged { .. })) || check(&again(path)).is_err() {
         return false;
     }
     // The file has its name all the time: a copy without its file is removed at a start.

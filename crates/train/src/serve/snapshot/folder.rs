@@ -562,7 +562,7 @@ pub(super) fn open(folder: &Path, file: &Known) -> SnapshotResult<FileReader> {
 
 /// Opens a file, or its second copy.
 pub(super) fn open_at(path: &Path, file: &Known) -> SnapshotResult<FileReader> {
-    let (reader, header) = FileReader::open(path)?;
+    let (reader, header) = FileReader::open(path).map_err(BadSnapshot::or_removed)?;
     match (header.kind, header.at, header.after) == (file.kind, file.at, file.after) {
         true => Ok(reader),
         false => Err(reader.damaged("it is not the file that was here before")),

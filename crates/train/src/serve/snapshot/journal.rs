@@ -174,7 +174,8 @@ impl Journal {
 
     /// Adds bytes behind the last record.
     fn append(&self, path: &Path, bytes: &[u8]) -> io::Result<File> {
-        let mut file = Access::Owner.options().create(true).truncate(false).write(true).open(path)?;
+        let mut file =
+            Access::Owner.options().create(true).truncate(false).write(true).open(path)?;
         // What was not finished, or failed.
         file.set_len(self.n_bytes)?;
         io::Seek::seek(&mut file, io::SeekFrom::End(0))?;

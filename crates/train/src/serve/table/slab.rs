@@ -8,7 +8,7 @@
 mod cut;
 mod import;
 mod loading;
-mod room;
+mod memory;
 mod rule;
 mod saving;
 

@@ -1,0 +1,32 @@
+//! What a save that was killed left in a folder. Programs that take each folder for an epoch would find it.
+
+use std::path::Path;
+
+use rustix::fs::{FsWord, NFS_SUPER_MAGIC, statfs};
+
+use super::place::finish;
+use super::stage::clean;
+use super::{lock, saving_of};
+
+/// File systems of several machines: FUSE, CIFS, SMB2, Ceph, Lustre, 9P. Their locks may hold on one machine only.
+const OF_SEVERAL_MACHINES: [FsWord; 6] =
+    [0x6573_5546, 0xff53_4d42, 0xfe53_4d42, 0x00c3_6400, 0x0bd0_0bd0, 0x0102_1997];
+
+/// Finishes a save that was committed and removes one that was not, unless its process lives. This is for readers: what
+/// they may not change, or cannot be sure of, stays for the next save.
+pub(super) fn tidy(dir: &Path) {
+    let saving = saving_of(dir);
+    if !saving.is_dir() || !is_on_one_machine(dir) {
+        return;
+    }
+    let Some(_lock) = lock::at_once(&saving) else { return };
+    if finish(dir).is_ok() {
+        clean(&saving);
+    }
+}
+
+fn is_on_one_machine(dir: &Path) -> bool {
+    statfs(dir).is_ok_and(|disk| {
+        disk.f_type != NFS_SUPER_MAGIC && !OF_SEVERAL_MACHINES.contains(&disk.f_type)
+    })
+}
