@@ -112,10 +112,15 @@ fn damaged_and_newer_files_are_refused() {
     drop(take(home.path(), None, identity("/train.py", 2)).unwrap());
     let good = fs::read_to_string(&path).unwrap();
     let check = |text: &[u8]| {
-        fs::write(&path, text).unwrap();
+        // If only one of them is damaged, the other one is used.
+        [JOB, JOB_AGAIN].iter().for_each(|name| fs::write(home.path().join(name), text).unwrap());
         refusal(take(home.path(), None, identity("/train.py", 2)))
     };
-    let newer = check(good.replace("job 1", "job 2").as_bytes());
+    // A later release writes another form: this one's with another number is damaged.
+    let damaged = check(good.replace("job 1", "job 2").as_bytes());
+    assert!(matches!(damaged, SnapshotError::Damaged { .. }), "{damaged}");
+    let (start, _) = good.split_once("\ncheck ").unwrap();
+    let newer = check(format!("{}\nend\n", start.replace("job 1", "job 2")).as_bytes());
     assert!(matches!(newer, SnapshotError::Newer { version: 2, known: 1, .. }), "{newer}");
     for text in ["", "hello", &good[..good.len() - 4], &good.replace("servers 2", "servers x")] {
         let error = check(text.as_bytes());
