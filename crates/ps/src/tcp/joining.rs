@@ -64,8 +64,8 @@ fn greet(clients: &[Arc<Client>], term: Term) -> Result<Vec<Option<TermState>>> 
 /// Greets the servers behind one that said that the job cannot go on: they would wait for this trainer.
 fn tell_others(clients: &[Arc<Client>]) {
     let (tell, told) = mpsc::channel();
-    for client in clients.iter().cloned() {
-        let tell = tell.clone();
+    for client in clients {
+        let (client, tell) = (client.clone(), tell.clone());
         thread::spawn(move || {
             // It ends with the error that it has; this one may not wait any more.
             let _ = client.ensure_connected();

@@ -539,8 +539,6 @@ fn show_disk<T>(written: &SnapshotResult<T>) {
         Err(error) => error,
     };
     let Some(remedy) = error.remedy() else { return };
-    let remedy =
-        format!("{remedy}; until then no work is kept that was done after the last snapshot");
     count::report_obstacle(Obstacle::problem(DISK, error.to_string(), remedy));
 }
 
