@@ -108,7 +108,7 @@ impl Model {
     }
 
     /// The names of what it predicts, in the order of the results: the target if CTR saved the model.
-    pub(crate) fn fetches(&self) -> &[String] {
+    pub(crate) fn outputs(&self) -> &[String] {
         &self.outputs
     }
 

@@ -131,7 +131,7 @@ impl Predictor {
 
     /// The names of what it predicts: those of the program, or the target if CTR saved the model.
     pub fn outputs(&self) -> Vec<String> {
-        self.model().fetches().to_vec()
+        self.model().outputs().to_vec()
     }
 
     /// The variables that [`Predictor::run`] fetches.

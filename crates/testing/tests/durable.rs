@@ -1,4 +1,5 @@
 //! Files that several processes replace, and who may read them.
+#![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
 
 use std::fs;
 use std::io::Write;

@@ -157,7 +157,7 @@ fn has_our_form(text: &str) -> bool {
     let ours = format!("{MAGIC} {VERSION}\n{rest}");
     let Some(at) = ours.find("\ncheck ") else { return false };
     let check = ours[at + 7..].lines().next().and_then(|word| u32::from_str_radix(word, 16).ok());
-    check == Some(crc32fast::hash(ours[..=at].as_bytes()))
+    check == Some(crc32fast::hash(&ours.as_bytes()[..=at]))
 }
 
 fn escaped(text: &str) -> String {

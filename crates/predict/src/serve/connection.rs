@@ -124,7 +124,7 @@ impl ServerAnswer {
                 pieces.finish()
             }
             Self::Predictions(Predictions { model, outputs, n_samples, is_raw: true, .. }) => {
-                let names = model.fetches();
+                let names = model.outputs();
                 (head.kind, head.n_bytes) = (COLUMNS, Some(raw::n_bytes(names, &outputs)));
                 let mut pieces = Pieces::new(out, *head);
                 raw::write(&mut pieces, names, &outputs, n_samples)?;
@@ -132,7 +132,7 @@ impl ServerAnswer {
             }
             Self::Predictions(Predictions { model, outputs, .. }) => {
                 let mut pieces = Pieces::new(out, *head);
-                json::write_predictions(&mut pieces, model.fetches(), &outputs)?;
+                json::write_predictions(&mut pieces, model.outputs(), &outputs)?;
                 pieces.finish()
             }
         }

@@ -333,7 +333,7 @@ const SETTINGS: [&str; 17] = [
 fn refuse_others(others: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
     let Some((name, _)) = others.and_then(|others| others.iter().next()) else { return Ok(()) };
     let name: String = name.extract()?;
-    let near = DidYouMean::among(&name, SETTINGS.into_iter());
+    let near = DidYouMean::among(&name, SETTINGS);
     let all = SETTINGS.join(", ");
     Err(PyTypeError::new_err(format!("CTR has no setting `{name}`.{near} There are: {all}")))
 }

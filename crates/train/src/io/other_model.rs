@@ -29,7 +29,7 @@ pub(super) fn explained(folder: &Folder, vars: &BTreeMap<&str, &VarDesc>, error:
     }
     let is_there = |var: &VarDesc| {
         let file = file_of(&var.name);
-        is_kept(folder, "", &var.name).unwrap_or(false) || file.is_ok_and(|file| folder.has(&file))
+        is_kept(folder, "", &var.name).unwrap_or(false) || file.is_ok_and(|file| folder.has(file))
     };
     let missing = vars.values().filter(|var| !is_there(var));
     let missing = missing.map(|var| format!("{} {:?}", var.name, var.meta.dims));

@@ -114,7 +114,7 @@ impl ColumnSink for SlotColumns<'_, '_> {
         let slot = self.slot(at);
         let (width, is_sequence) = (slot.width()?, slot.is_sequence());
         let n = self.columns[at].n_numbers;
-        if n % width != 0 || !is_sequence && n != width {
+        if !n.is_multiple_of(width) || !is_sequence && n != width {
             let what = if is_sequence { "an element" } else { "a sample" };
             let problem = format!("{what} has {width} numbers, but {n} were given");
             return Err(Error::WrongLength { slot: slot.name.clone(), problem }.into());

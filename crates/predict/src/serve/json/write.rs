@@ -82,7 +82,7 @@ pub(in super::super) fn write_description(out: &mut impl Write, model: &Model) -
         write_list(out, "columns", columns)?;
         out.write_all(b",")?;
     }
-    write_list(out, "outputs", model.fetches().iter().map(|name| json!(name)))?;
+    write_list(out, "outputs", model.outputs().iter().map(|name| json!(name)))?;
     out.write_all(b",")?;
     write_list(out, "slots", slots)?;
     out.write_all(b"}")
