@@ -233,6 +233,7 @@ class CTR:
         columns: Any = None,
         mode: str = 'sync',
         verbose: bool = True,
+        **others: Any,
     ) -> None: ...
     def auc(self, data: Any) -> Any:
         """The area under the curve on rows with a target."""

@@ -115,7 +115,7 @@ def test_samples_of_one_name_become_one(slots, tmp_path):
     "text, command, message",
     [
         ("2 1 2 0\n", "cat", "a:1: slot `c`: expected the number of values"),
-        ("2 1 2 1 9223372036854775808\n", "cat", r"a:1: slot `c`, value 1: id .* beyond 2\^63"),
+        ("2 1 2 1 18446744073709551616\n", "cat", r"a:1: slot `c`, value 1: id .* beyond 2\^64"),
         ("2 1 2 1 5\n2 1 2\n", "cat", "a:2: the line ends where slot `c` should begin"),
         ("2 1 2 1 5 x\n", "cat", "expected the end of the line after 2 slots, found `x`"),
         ("2 1 2 1 5\n", "no-such-command", "`no-such-command` was not found"),

@@ -180,7 +180,11 @@ def test_bodies_in_chunks(model, tmp_path):
         # Headers behind the last chunk are read and forgotten; the next request follows.
         with connected(serving.port) as client:
             client.sendall(chunked(*parts, ending="0\r\nDigest: x\r\n\r\n") * 2)
-            assert (read_answer(client), read_answer(client)) == (200, 200)
+            answers = b""
+            while answers.count(b"HTTP/1.1 200") < 2:
+                more = client.recv(65536)
+                assert more and b"HTTP/1.1 4" not in more, answers + more
+                answers += more
         for data, status in [
             (chunked("x" * 600, "y" * 401), 413),
             (chunked(ending="ffffffffffffffff\r\n"), 413),

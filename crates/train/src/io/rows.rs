@@ -128,7 +128,9 @@ fn listed(folder: &Folder, var: &str, found: &[PartFile]) -> Result<Option<(Nami
     let parts = folder.manifest().map(|list| list.parts(var)).unwrap_or_default();
     let Some((first, file)) = parts.first() else { return Ok(None) };
     let is_listed = |file: &PartFile| parts.iter().any(|(_, listed)| listed.name == file.name);
-    if let Some(surplus) = found.iter().find(|file| !is_listed(file)) {
+    // Each machine lists its own parts: those of others are there after a merge of their folders.
+    let is_merged = |file: &PartFile| file.number < first.n && file.n.is_none_or(|n| n == first.n);
+    if let Some(surplus) = found.iter().find(|file| !is_listed(file) && !is_merged(file)) {
         let (path, var) = (folder.dir().join(&surplus.name), var.to_string());
         return Err(Error::SurplusPart { path, var, n: first.n });
     }
