@@ -205,11 +205,7 @@ impl Builder<'_> {
             });
         }
         // What no memory can hold is refused here: its first values are worked out below.
-        // A table of all ids of 64 bits is nowhere whole.
-        match new.dims {
-            [i64::MAX, width] => tensor::Shape::from_dims(&[*width])?,
-            dims => tensor::Shape::from_dims(dims)?,
-        };
+        tensor::Shape::from_dims(new.dims)?;
         let mut var = VarDesc::new(&name, Meta::dense(new.dtype, new.dims)).persistable();
         var.param = Some(ParamInfo::from(new.attr));
         var.stop_gradient = !new.attr.trainable;

@@ -147,12 +147,7 @@ fn bytes(dims: &[i64]) -> u64 {
 
 /// Refuses a parameter whose numbers cannot be counted.
 pub(super) fn check_countable(name: &str, dims: &[i64]) -> Result<()> {
-    // A table of all ids of 64 bits is nowhere whole: its rows are counted when they are used.
-    let dims_counted = match dims {
-        [i64::MAX, width] => std::slice::from_ref(width),
-        _ => dims,
-    };
-    let n = dims_counted.iter().try_fold(1i64, |n, &dim| n.checked_mul(dim));
+    let n = dims.iter().try_fold(1i64, |n, &dim| n.checked_mul(dim));
     match n.is_some_and(|n| n <= i64::MAX / 8) {
         true => Ok(()),
         false => Err(Error::TableTooHigh { table: name.to_string(), dims: dims.to_vec() }),
