@@ -49,10 +49,10 @@ $(VENV)/ready:
 check:  ## Format, lints, house rules: what a reviewer would say first
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
-	$(CARGO) test -p testing --locked --test house
+	$(CARGO) test --workspace --locked --test house
 
 modules:  ## Shows which module of a crate uses which
-	$(CARGO) test --locked --quiet -p testing --test house -- --nocapture modules_of
+	$(CARGO) test --locked --quiet --workspace --test house -- --nocapture modules_of
 
 RIG := python/tests/rig
 
