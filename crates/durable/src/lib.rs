@@ -248,17 +248,19 @@ fn clean(path: &Path) {
         let name = name.to_string_lossy();
         let id = name.strip_prefix(&prefix).and_then(|rest| rest.strip_suffix(UNFINISHED));
         let is_id = |id: &str| id.bytes().all(|c| c.is_ascii_hexdigit() || c == b'-');
-        if id.is_some_and(is_id) && is_left(&entry.path()) {
-            remove(&entry.path());
+        if id.is_some_and(is_id) {
+            remove_left(&entry.path());
         }
     }
 }
 
-/// Whether nobody writes an unfinished file.
-fn is_left(path: &Path) -> bool {
-    let file = OpenOptions::new().append(true).open(path);
-    // The one who has the lock may remove it, even if its maker is about to ask for the lock.
-    file.is_ok_and(|file| file.try_lock().is_ok() && is_at(&file, path))
+/// Removes an unfinished file that no process writes. It is locked until it is gone: its maker, which may be about to
+/// ask for the lock, finds that it has another one to make.
+fn remove_left(path: &Path) {
+    let Ok(file) = OpenOptions::new().append(true).open(path) else { return };
+    if file.try_lock().is_ok() && is_at(&file, path) {
+        remove(path);
+    }
 }
 
 /// Whether a file is still the one at a path.
