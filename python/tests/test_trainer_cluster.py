@@ -246,6 +246,10 @@ def test_checkpoints_that_were_not_merged_end_all_processes(machines, servers):
         log = cluster.log("trainer")
         assert "merge the folders of checkpoints" in log and "no checkpoint" in log, log
         assert "step 0 0" not in log.rpartition("hangs")[2].partition("Traceback")[2]
+    if servers:
+        log = "".join(cluster.log("server") for cluster in job.clusters)
+        for own in job.folders:
+            assert str(own / "points") in log, log
     job.merge()
     job.start()
     for cluster, part in job.all():
