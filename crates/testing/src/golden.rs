@@ -4,14 +4,12 @@
 //! and the bytes.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Read;
+use std::fs::{self, File};
 use std::path::PathBuf;
 
 use tensor::{DType, Shape, Tensor};
-use zip::ZipArchive;
 
-use crate::close;
+use crate::{close, npz};
 
 /// The arrays of one `.npz` file by name.
 #[derive(Debug)]
@@ -35,14 +33,11 @@ pub fn json(file: &str) -> serde_json::Value {
 impl Golden {
     /// Reads a whole `.npz` file.
     pub fn load(file: &str) -> Self {
-        let opened = File::open(path(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
-        let mut archive = ZipArchive::new(opened).expect("npz is a zip");
-        let (mut arrays, mut words) = (BTreeMap::new(), BTreeMap::new());
-        for index in 0..archive.len() {
-            let mut entry = archive.by_index(index).expect("the zip lists it");
-            let name = entry.name().expect("names are utf-8").trim_end_matches(".npy").to_string();
-            let mut bytes = Vec::new();
-            entry.read_to_end(&mut bytes).expect("the zip is whole");
+        let archive = fs::read(path(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
+        let mut arrays = BTreeMap::new();
+        let mut words = BTreeMap::new();
+        for (name, bytes) in npz::entries(&archive) {
+            let name = name.trim_end_matches(".npy").to_string();
             match npy(&bytes) {
                 Array::Numbers(tensor) => arrays.insert(name, tensor).map_or((), drop),
                 Array::Words(list) => words.insert(name, list).map_or((), drop),

@@ -18,6 +18,7 @@ pub mod mates;
 pub mod models;
 pub mod modules;
 pub mod nets;
+mod npz;
 pub mod recorded;
 pub mod recovery;
 pub mod reference;

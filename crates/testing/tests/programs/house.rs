@@ -2,6 +2,8 @@
 
 #[path = "../command_pages.rs"]
 mod command_pages;
+#[path = "../dependencies.rs"]
+mod dependencies;
 #[path = "../documents.rs"]
 mod documents;
 #[path = "../names.rs"]
