@@ -7,6 +7,7 @@ import re
 import socket
 import stat
 import threading
+import time
 
 import numpy
 import pytest
@@ -26,6 +27,13 @@ class Ranges(http.server.SimpleHTTPRequestHandler):
     """Python's file server, which knows ranges `bytes=N-` besides."""
 
     asked = []
+    #: Seconds between two parts of a file.
+    pace = 0.0
+
+    def copyfile(self, source, outputfile):
+        while part := source.read(2048):
+            outputfile.write(part)
+            time.sleep(self.pace)
 
     def send_head(self):
         found = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", ""))
@@ -58,6 +66,13 @@ def web(request, tmp_path):
 
 @pytest.fixture
 def ranges(tmp_path):
+    yield from serve(Ranges, tmp_path)
+
+
+@pytest.fixture
+def slow_ranges(tmp_path, monkeypatch):
+    """Files that arrive over several cuts."""
+    monkeypatch.setattr(Ranges, "pace", 0.03)
     yield from serve(Ranges, tmp_path)
 
 
@@ -133,15 +148,15 @@ def test_an_object_store_that_is_gone_is_said_in_time(monkeypatch):
         numbers(dataset)
 
 
-def test_a_killed_trainer_goes_on_at_its_byte(ranges, tmp_path):
+def test_a_killed_trainer_goes_on_at_its_byte(slow_ranges, tmp_path):
     write_data(tmp_path / "far", is_exact=True)
     jobs = []
     try:
         for name in ("calm", "disturbed"):
-            jobs.append(Passes(tmp_path / name, "sync", "plain", 1, DATA=ranges + "/far"))
+            jobs.append(Passes(tmp_path / name, "sync", "plain", 1, DATA=slow_ranges + "/far"))
             if name == "disturbed":
                 Ranges.asked.clear()
-                jobs[-1].wait_for_batches(6, n_cuts=1)
+                jobs[-1].wait_for_batches(6, n_cuts=3)
                 jobs[-1].signal("trainer.1")
                 jobs[-1].wait_for_batches(30)
                 jobs[-1].signal("trainer.0", "server.0")
