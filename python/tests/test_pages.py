@@ -18,7 +18,7 @@ from clusters import free_port
 from conftest import PACKAGES
 from test_engines import no_engine  # noqa: F401
 
-DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs"
+DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs" / "guides"
 PAGES = ["many-machines.md", "modes.md", "engines.md", "stuck.md"]
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 LIMIT = 180

@@ -40,7 +40,7 @@ fn types_in_the_code(counts: impl Fn(&str) -> bool) -> BTreeSet<String> {
 
 /// The types that the first columns of the glossary's tables name.
 fn types_in_the_glossary() -> BTreeSet<String> {
-    let text = read("docs/glossary.md");
+    let text = read("docs/reference/glossary.md");
     let rows = text.lines().filter_map(|line| line.strip_prefix("| `"));
     let columns = rows.filter_map(|row| row.split(" |").next());
     let names = columns.flat_map(|column| column.split(['`', ',', ' ']));
@@ -53,10 +53,13 @@ fn the_glossary_has_every_public_type_and_no_other() {
         (types_in_the_code(|path| !path.contains(LAYERS)), types_in_the_glossary());
     assert!(code.len() > 100, "types are found: {code:?}");
     let missing: Vec<_> = code.difference(&glossary).collect();
-    assert!(missing.is_empty(), "docs/glossary.md lacks these types: {missing:?}");
+    assert!(missing.is_empty(), "docs/reference/glossary.md lacks these types: {missing:?}");
     let all = types_in_the_code(|_| true);
     let stale: Vec<_> = glossary.difference(&all).collect();
-    assert!(stale.is_empty(), "docs/glossary.md names types that do not exist: {stale:?}");
+    assert!(
+        stale.is_empty(),
+        "docs/reference/glossary.md names types that do not exist: {stale:?}"
+    );
 }
 
 #[test]
@@ -117,7 +120,8 @@ fn message_number(line: &str) -> Option<u32> {
 
 #[test]
 fn every_message_and_the_version_are_described() {
-    let (formats, messages) = (read("docs/formats.md"), read("crates/ps/src/message/mod.rs"));
+    let (formats, messages) =
+        (read("docs/reference/formats.md"), read("crates/ps/src/message/mod.rs"));
     let numbers: Vec<u32> = messages.lines().filter_map(message_number).collect();
     assert!(numbers.len() > 20, "messages are found: {numbers:?}");
     let rows: BTreeSet<u32> = formats
@@ -125,11 +129,11 @@ fn every_message_and_the_version_are_described() {
         .filter_map(|line| line.strip_prefix("| ")?.split(" |").next()?.parse().ok())
         .collect();
     let missing: Vec<_> = numbers.iter().filter(|number| !rows.contains(number)).collect();
-    assert!(missing.is_empty(), "docs/formats.md lacks these messages: {missing:?}");
+    assert!(missing.is_empty(), "docs/reference/formats.md lacks these messages: {missing:?}");
     let hello = read("crates/ps/src/message/hello.rs");
     let version = hello.split("VERSION: u32 = ").nth(1).and_then(|rest| rest.split(';').next());
     let title = format!("## The network protocol, version {}\n", version.expect("a version"));
-    assert!(formats.contains(&title), "docs/formats.md has no title {title:?}");
+    assert!(formats.contains(&title), "docs/reference/formats.md has no title {title:?}");
 }
 
 #[test]
@@ -142,7 +146,7 @@ fn tests_that_documents_name_exist() {
     let exists = |name: &str| {
         code.contains(&format!("fn {name}(")) || code.contains(&format!("def {name}("))
     };
-    for (page, n_min) in [("docs/failures.md", 20), ("docs/stuck.md", 15)] {
+    for (page, n_min) in [("docs/guides/failures.md", 20), ("docs/guides/stuck.md", 15)] {
         let text = read(page);
         let named: Vec<&str> = text.split('`').skip(1).step_by(2).filter(is_test).collect();
         assert!(named.len() >= n_min, "tests are found in {page}: {named:?}");
@@ -151,13 +155,13 @@ fn tests_that_documents_name_exist() {
     }
 }
 
-/// The tests of a row: `` `name` ([file](../path)) ``, as pairs of name and path.
+/// The tests of a row: `` `name` ([file](../../path)) ``, as pairs of name and path.
 fn proofs(column: &str) -> Vec<(&str, &str)> {
     column
         .split("))")
         .filter_map(|part| {
             let name = part.split('`').nth(1)?;
-            let path = part.split("](../").nth(1)?;
+            let path = part.split("](../../").nth(1)?;
             Some((name, path))
         })
         .collect()
@@ -165,7 +169,7 @@ fn proofs(column: &str) -> Vec<(&str, &str)> {
 
 #[test]
 fn every_row_of_the_checklist_is_proven_or_open() {
-    let text = read("docs/checklist.md");
+    let text = read("docs/internals/checklist.md");
     let is_row = |line: &&str| line.starts_with("| ") && line.as_bytes()[2].is_ascii_digit();
     let rows: Vec<Vec<&str>> =
         text.lines().filter(is_row).map(|line| line.split(" | ").collect()).collect();
@@ -188,12 +192,12 @@ fn every_row_of_the_checklist_is_proven_or_open() {
     }
     assert_eq!(rows.len(), 90);
     let said = format!("**{n_proven} of 90 rows are proven.**");
-    assert!(text.contains(&said), "docs/checklist.md does not say: {said}");
+    assert!(text.contains(&said), "docs/internals/checklist.md does not say: {said}");
 }
 
 #[test]
 fn every_threat_has_a_test() {
-    let text = read("docs/security.md");
+    let text = read("docs/reference/security.md");
     let is_row = |line: &&str| line.starts_with("| ") && line.as_bytes()[2].is_ascii_digit();
     let rows: Vec<&str> = text.lines().filter(is_row).collect();
     assert!(rows.len() >= 15, "{} rows", rows.len());
