@@ -1,85 +1,10 @@
-//! What documents say of the code is true where a test can tell: the glossary, the numbers of
-//! messages, the tests that are named as proofs.
+//! The statements of documents about the code hold, where a test can tell: the numbers of messages, the tests that are named as proofs,
+//! the commands in two languages; and tables render.
 #![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
 
 use std::collections::BTreeSet;
 
-use testing::tree::{read, texts};
-
-/// The crates that users see. `python` shows its types to Python only.
-const CRATES: &[&str] = &[
-    "tensor", "program", "data", "ps", "train", "fleet", "predict", "ctr", "export", "count",
-    "watch", "tell", "cli", "durable",
-];
-
-/// A folder whose types are options of layers, under the names of Fluid's layers.
-const LAYERS: &str = "program/src/layers/";
-
-/// The names of the public structs, enums and traits in a text, without those of its tests.
-fn public_types(text: &str) -> BTreeSet<String> {
-    let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
-    let declared = |line: &str| {
-        let mut words = line.trim_start().strip_prefix("pub ")?.split_whitespace();
-        let is_type = matches!(words.next(), Some("struct" | "enum" | "trait"));
-        let name = words.next().filter(|_| is_type)?;
-        let end = name.find(|c: char| !c.is_alphanumeric()).unwrap_or(name.len());
-        (end > 0).then(|| name[..end].to_string())
-    };
-    code.lines().filter_map(declared).collect()
-}
-
-/// The public types of all shipped crates whose files `counts` accepts, and the two that a macro makes.
-fn types_in_the_code(counts: impl Fn(&str) -> bool) -> BTreeSet<String> {
-    let mut names = BTreeSet::from(["Reply".to_string(), "Request".to_string()]);
-    let shown = |path: &str| CRATES.iter().any(|it| path.starts_with(&format!("crates/{it}/src/")));
-    for (_, text) in texts(&[".rs"]).iter().filter(|(path, _)| shown(path) && counts(path)) {
-        names.extend(public_types(text));
-    }
-    names
-}
-
-/// The types that the first columns of the glossary's tables name.
-fn types_in_the_glossary() -> BTreeSet<String> {
-    let text = read("docs/reference/glossary.md");
-    let rows = text.lines().filter_map(|line| line.strip_prefix("| `"));
-    let columns = rows.filter_map(|row| row.split(" |").next());
-    let names = columns.flat_map(|column| column.split(['`', ',', ' ']));
-    names.filter(|name| !name.is_empty()).map(str::to_string).collect()
-}
-
-#[test]
-fn the_glossary_has_every_public_type_and_no_other() {
-    let (code, glossary) =
-        (types_in_the_code(|path| !path.contains(LAYERS)), types_in_the_glossary());
-    assert!(code.len() > 100, "types are found: {code:?}");
-    let missing: Vec<_> = code.difference(&glossary).collect();
-    assert!(missing.is_empty(), "docs/reference/glossary.md lacks these types: {missing:?}");
-    let all = types_in_the_code(|_| true);
-    let stale: Vec<_> = glossary.difference(&all).collect();
-    assert!(
-        stale.is_empty(),
-        "docs/reference/glossary.md names types that do not exist: {stale:?}"
-    );
-}
-
-#[test]
-fn declarations_are_found_in_every_form() {
-    let text = "pub struct A;\n    pub enum B<T> {\npub trait C: D {\npub(crate) struct E;\n\
-                pub fn struct_f() {}\npub struct G(u8);\n#[cfg(test)]\nmod tests {\npub struct H;\n";
-    let found: Vec<String> = public_types(text).into_iter().collect();
-    assert_eq!(found, ["A", "B", "C", "G"]);
-}
-
-#[test]
-fn the_first_pages_are_short() {
-    for (page, n_lines_max) in [("README.md", 90), ("ARCHITECTURE.md", 200)] {
-        let n_lines = read(page).lines().count();
-        assert!(
-            n_lines <= n_lines_max,
-            "{page} has {n_lines} lines, at most {n_lines_max} are read"
-        );
-    }
-}
+use testing::tree::{read, root, texts};
 
 /// The first lines of tables that have no header: an empty line above cuts them off from theirs.
 fn cut_tables(text: &str) -> Vec<&str> {
@@ -155,61 +80,67 @@ fn tests_that_documents_name_exist() {
     }
 }
 
-/// The tests of a row: `` `name` ([file](../../path)) ``, as pairs of name and path.
-fn proofs(column: &str) -> Vec<(&str, &str)> {
-    column
-        .split("))")
-        .filter_map(|part| {
-            let name = part.split('`').nth(1)?;
-            let path = part.split("](../../").nth(1)?;
-            Some((name, path))
-        })
-        .collect()
+/// The proofs of a row: `` `name` ([file](../../path)) `` as pairs of name and path, and `[file](../../path)` without a name.
+fn proofs(column: &str) -> Vec<(Option<&str>, &str)> {
+    let mut parts = column.split("](../../");
+    let mut before = parts.next().unwrap_or_default();
+    let mut found = Vec::new();
+    for part in parts {
+        let path = part.split(')').next().unwrap_or_default();
+        // The name stands directly before the parenthesis with the link.
+        let named = before.rsplit_once(" ([").and_then(|(names, _)| names.strip_suffix('`'));
+        found.push((named.and_then(|names| names.rsplit('`').next()), path));
+        before = part;
+    }
+    found
+}
+
+/// Fails unless a row names at least one proof, and every proof exists.
+#[track_caller]
+fn check_proofs(row: &str) {
+    let column = row.trim_end_matches(" |").rsplit(" | ").next().unwrap_or_default();
+    let proofs = proofs(column);
+    assert!(!proofs.is_empty(), "no proof: {row}");
+    for (name, path) in proofs {
+        assert!(root().join(path).exists(), "{path} does not exist: {row}");
+        let Some(name) = name else { continue };
+        let code = read(path);
+        let exists = [format!("fn {name}("), format!("def {name}(")];
+        let exists = exists.iter().any(|words| code.contains(words));
+        assert!(exists, "{path} has no test {name}");
+    }
+}
+
+/// The rows of a page that begin with a number.
+fn numbered_rows(text: &str) -> Vec<&str> {
+    let is_row = |line: &&str| {
+        line.strip_prefix("| ").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    text.lines().filter(is_row).collect()
 }
 
 #[test]
-fn every_row_of_the_checklist_is_proven_or_open() {
-    let text = read("docs/internals/checklist.md");
-    let is_row = |line: &&str| line.starts_with("| ") && line.as_bytes()[2].is_ascii_digit();
-    let rows: Vec<Vec<&str>> =
-        text.lines().filter(is_row).map(|line| line.split(" | ").collect()).collect();
-    let mut n_proven = 0;
-    for (at, row) in rows.iter().enumerate() {
-        assert_eq!(row[0], format!("| {}", at + 1), "rows are numbered");
-        let column = row.last().unwrap().trim_end_matches(" |");
-        if column == "open" {
-            continue;
-        }
-        let proofs = proofs(column);
-        assert!(!proofs.is_empty(), "row {}: {column}", at + 1);
-        for (name, path) in proofs {
-            let code = read(path);
-            let exists = [format!("fn {name}("), format!("def {name}(")];
-            let exists = exists.iter().any(|words| code.contains(words));
-            assert!(exists, "row {}: {path} has no test {name}", at + 1);
-        }
-        n_proven += 1;
+fn proofs_are_found_with_and_without_a_name() {
+    let column = "`a_b` ([x.rs](../../x.rs)), [y.py](../../y.py), `c` ([z](../../z))";
+    let expected = vec![(Some("a_b"), "x.rs"), (None, "y.py"), (Some("c"), "z")];
+    assert_eq!(proofs(column), expected);
+}
+
+#[test]
+fn every_statement_has_a_proof() {
+    let text = read("docs/internals/proofs.md");
+    let rows = numbered_rows(&text);
+    assert!(rows.len() >= 130, "{} rows", rows.len());
+    for (at, row) in rows.into_iter().enumerate() {
+        assert!(row.starts_with(&format!("| {} |", at + 1)), "rows are numbered: {row}");
+        check_proofs(row);
     }
-    assert_eq!(rows.len(), 90);
-    let said = format!("**{n_proven} of 90 rows are proven.**");
-    assert!(text.contains(&said), "docs/internals/checklist.md does not say: {said}");
 }
 
 #[test]
 fn every_threat_has_a_test() {
     let text = read("docs/reference/security.md");
-    let is_row = |line: &&str| line.starts_with("| ") && line.as_bytes()[2].is_ascii_digit();
-    let rows: Vec<&str> = text.lines().filter(is_row).collect();
+    let rows = numbered_rows(&text);
     assert!(rows.len() >= 15, "{} rows", rows.len());
-    for row in rows {
-        let column = row.trim_end_matches(" |").rsplit(" | ").next().unwrap_or_default();
-        let proofs = proofs(column);
-        assert!(!proofs.is_empty(), "{row}");
-        for (name, path) in proofs {
-            let code = read(path);
-            let exists = [format!("fn {name}("), format!("def {name}(")];
-            let exists = exists.iter().any(|words| code.contains(words));
-            assert!(exists, "{path} has no test {name}");
-        }
-    }
+    rows.into_iter().for_each(check_proofs);
 }
