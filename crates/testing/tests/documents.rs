@@ -71,7 +71,11 @@ fn tests_that_documents_name_exist() {
     let exists = |name: &str| {
         code.contains(&format!("fn {name}(")) || code.contains(&format!("def {name}("))
     };
-    for (page, n_min) in [("docs/guides/failures.md", 20), ("docs/guides/stuck.md", 15)] {
+    for (page, n_min) in [
+        ("docs/guides/failures.md", 20),
+        ("docs/guides/stuck.md", 15),
+        ("docs/internals/recovery.md", 5),
+    ] {
         let text = read(page);
         let named: Vec<&str> = text.split('`').skip(1).step_by(2).filter(is_test).collect();
         assert!(named.len() >= n_min, "tests are found in {page}: {named:?}");
