@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use testing::tree::{read, root, texts};
+use testing::tree::{files, read, root, texts};
 
 /// The first lines of tables that have no header: an empty line above cuts them off from theirs.
 fn cut_tables(text: &str) -> Vec<&str> {
@@ -74,6 +74,7 @@ fn tests_that_documents_name_exist() {
     for (page, n_min) in [
         ("docs/guides/failures.md", 20),
         ("docs/guides/stuck.md", 15),
+        ("docs/guides/stuck.zh.md", 15),
         ("docs/internals/recovery.md", 5),
     ] {
         let text = read(page);
@@ -147,4 +148,73 @@ fn every_threat_has_a_test() {
     let rows = numbered_rows(&text);
     assert!(rows.len() >= 15, "{} rows", rows.len());
     rows.into_iter().for_each(check_proofs);
+}
+
+/// The blocks of a page between fences, and the indented lines of commands.
+fn blocks(text: &str) -> Vec<&str> {
+    let fenced = text.split("```").skip(1).step_by(2);
+    let outside = text.split("```").step_by(2).flat_map(str::lines);
+    let indented = outside.filter(|line| line.starts_with("    ")).map(str::trim);
+    fenced.chain(indented).collect()
+}
+
+/// A page in Chinese has the programs and commands of the page in English, whatever their comments say.
+#[test]
+fn commands_are_the_same_in_both_languages() {
+    // A comment may be translated.
+    let plain = |block: &str| -> String {
+        let code = block.lines().map(|line| match line.split_once("  #") {
+            Some((code, _)) => code.trim_end(),
+            None => line.trim_end(),
+        });
+        code.collect::<Vec<_>>().join("\n")
+    };
+    let pages = texts(&[".zh.md"]);
+    assert!(pages.len() >= 5, "{} pages in Chinese", pages.len());
+    for (page, chinese) in pages {
+        let english = read(&page.replace(".zh.md", ".md"));
+        let [ours, theirs] = [&chinese, &english]
+            .map(|text| blocks(text).into_iter().map(plain).collect::<Vec<_>>());
+        assert!(!theirs.is_empty(), "{page} has commands");
+        assert_eq!(ours, theirs, "{page}: the commands differ from those of the page in English");
+    }
+}
+
+#[test]
+fn every_crate_has_a_page_and_a_line_in_the_index() {
+    let index = read("crates/README.md");
+    let manifests = files().into_iter().map(|(name, _)| name);
+    let crates: Vec<String> = manifests
+        .filter_map(|name| {
+            Some(name.strip_prefix("crates/")?.strip_suffix("/Cargo.toml")?.to_string())
+        })
+        .collect();
+    assert!(crates.len() > 10, "crates are found: {crates:?}");
+    for name in crates {
+        assert!(
+            index.contains(&format!("| [{name}]({name}/README.md) | ")),
+            "crates/README.md lacks {name}"
+        );
+        let page = read(&format!("crates/{name}/README.md"));
+        assert!(page.starts_with(&format!("# {name}\n")), "the title of crates/{name}/README.md");
+        let has_invariants = page.contains("**Invariant");
+        assert!(has_invariants, "crates/{name}/README.md has no invariants");
+    }
+}
+
+/// The index of the documents names every page in English; a page in Chinese is named beside it.
+#[test]
+fn the_index_names_every_page() {
+    let index = read("docs/README.md");
+    let folders = ["guides/", "reference/", "internals/", "measured/"];
+    for (name, _) in texts(&[".md"]) {
+        let Some(page) = name.strip_prefix("docs/").filter(|page| *page != "README.md") else {
+            continue;
+        };
+        let has_place = folders.iter().any(|folder| page.starts_with(folder));
+        assert!(has_place, "{name}: pages lie in guides, reference, internals or measured");
+        let is_decision = page.contains("/decisions/");
+        let is_named = index.contains(&format!("]({page})"));
+        assert!(is_named || is_decision, "docs/README.md does not name {page}");
+    }
 }
