@@ -5,7 +5,7 @@
 
 The script starts two servers and two trainers for each mode. Trainers reach the servers through
 relays in this process. A relay passes all bytes on and reads the head of each frame (see
-docs/formats.md). Trainer 1 is slowed down, so that the picture shows who waits for whom.
+docs/reference/formats.md). Trainer 1 is slowed down, so that the picture shows who waits for whom.
 """
 
 import argparse

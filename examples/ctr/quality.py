@@ -8,7 +8,7 @@
 The first 90 % of the rows are trained on, once, in their order; the AUC is that of the last 10 %.
 With two trainers each gets every other row, so that the servers see what one process would see at
 about the time it would. What was trained is saved by trainer 0, and judged by this process.
-docs/quality.md has what came of it.
+docs/measured/quality.md has what came of it.
 """
 
 import argparse

@@ -2,7 +2,7 @@
 
     paddlewheel run short_way.py --data FOLDER [criteo] [adult] [movielens]
 
-FOLDER holds criteo/train.txt.gz, adult/ and movielens-100k/ as their authors published them. docs/ctr.md has
+FOLDER holds criteo/train.txt.gz, adult/ and movielens-100k/ as their authors published them. docs/guides/ctr.md has
 the figures.
 """
 

@@ -466,7 +466,7 @@ def test_wrong_words_are_answered_with_the_usage(tmp_path):
     assert "Usage: paddlewheel export [OPTIONS] --to <FORMAT> <DIR>" in command(tmp_path, "export", "--help").stdout
 
 
-DOCUMENT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "export.md")
+DOCUMENT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "guides", "export.md")
 
 
 def test_the_commands_of_the_document_run(tmp_path):

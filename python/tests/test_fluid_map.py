@@ -1,4 +1,4 @@
-"""What docs/fluid-map.md says of names and errors is so."""
+"""What docs/reference/fluid-map.md says of names and errors is so."""
 
 import inspect
 import os
@@ -13,7 +13,7 @@ import paddlewheel.fluid.incubate.fleet.utils.hdfs
 from conftest import HERE
 from paddlewheel import fluid
 
-with open(os.path.join(HERE, "..", "..", "docs", "fluid-map.md"), encoding="utf-8") as file:
+with open(os.path.join(HERE, "..", "..", "docs", "reference", "fluid-map.md"), encoding="utf-8") as file:
     MAP = file.read()
 
 # Of the layers, other names for those in the tables, and what is not a layer.

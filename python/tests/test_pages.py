@@ -18,13 +18,13 @@ from clusters import free_port
 from conftest import PACKAGES
 from test_engines import no_engine  # noqa: F401
 
-DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs"
-PAGES = ["many-machines.md", "modes.md", "engines.md", "stuck.md"]
+DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs" / "guides"
+PAGES = ["many-machines.md", "modes.md", "checkpoints.md", "engines.md", "stuck.md"]
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 LIMIT = 180
 
 #: What a page may leave to an earlier page.
-FROM = {"modes.md": "many-machines.md", "engines.md": "many-machines.md", "stuck.md": "many-machines.md"}
+FROM = {page: "many-machines.md" for page in PAGES if page != "many-machines.md"}
 
 SHIMS = {
     "python": 'exec "{python}" "$@"',

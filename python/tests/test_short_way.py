@@ -548,7 +548,7 @@ def test_a_worker_that_is_killed_changes_nothing(tmp_path, victim):
     assert numpy.array_equal(predicted["calm"][0], predicted["disturbed"][0])
 
 
-# Real data: what may not be passed on is used where it is at hand. Full figures: docs/ctr.md.
+# Real data: what may not be passed on is used where it is at hand. Full figures: docs/guides/ctr.md.
 
 
 @pytest.fixture(scope="module")

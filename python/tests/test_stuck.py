@@ -1,4 +1,4 @@
-"""The cases of docs/stuck.md, provoked one by one."""
+"""The cases of docs/guides/stuck.md, provoked one by one."""
 
 import contextlib
 import os

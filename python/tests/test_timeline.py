@@ -1,4 +1,4 @@
-"""The script that draws the pictures of docs/modes.md reads the messages of today's protocol."""
+"""The script that draws the pictures of docs/guides/modes.md reads the messages of today's protocol."""
 
 import os
 

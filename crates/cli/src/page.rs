@@ -1,4 +1,4 @@
-//! The page docs/commands.md, made from the tree.
+//! The page docs/reference/commands.md, made from the tree.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! The values of columns, as numbers, times and texts. One rule for each type, whatever the table came from (docs/ctr.md).
+//! The values of columns, as numbers, times and texts. One rule for each type, whatever the table came from (docs/guides/ctr.md).
 
 use std::borrow::Cow;
 

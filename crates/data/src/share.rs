@@ -2,7 +2,7 @@
 //!
 //! Trainers get them from each other, through servers: a trainer that is started again could not get
 //! them a second time. A file is written beside its place, made durable and put there by a rename.
-//! [docs/formats.md](../../../docs/formats.md) describes the bytes.
+//! [docs/reference/formats.md](../../../docs/reference/formats.md) describes the bytes.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read, Write};

@@ -1,5 +1,5 @@
 //! What this crate counts while a job runs: the bytes of connections, and the work of a server.
-//! docs/watching.md lists all names.
+//! docs/guides/watching.md lists all names.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};

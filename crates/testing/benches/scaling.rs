@@ -1,4 +1,4 @@
-//! How cost grows with the number of keys and of slots: the tables of `docs/scaling.md`.
+//! How cost grows with the number of keys and of slots: the tables of `docs/measured/scaling.md`.
 //!
 //! Two servers and two trainers as processes, synchronous: this program starts itself again for each
 //! role. Every key exists before the clock starts, and batches use all of them alike, which caches

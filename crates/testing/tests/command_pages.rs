@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 
 use testing::tree::{read, root};
 
-const PAGE: &str = "docs/commands.md";
+const PAGE: &str = "docs/reference/commands.md";
 
 fn paddlewheel(words: &[&str], columns: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_launcher"));

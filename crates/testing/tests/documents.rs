@@ -1,82 +1,10 @@
-//! What documents say of the code is true where a test can tell: the glossary, the numbers of
-//! messages, the tests that are named as proofs.
+//! The statements of documents about the code hold, where a test can tell: the numbers of messages, the tests that are named as proofs,
+//! the commands in two languages; and tables render.
 #![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
 
 use std::collections::BTreeSet;
 
-use testing::tree::{read, texts};
-
-/// The crates that users see. `python` shows its types to Python only.
-const CRATES: &[&str] = &[
-    "tensor", "program", "data", "ps", "train", "fleet", "predict", "ctr", "export", "count",
-    "watch", "tell", "cli", "durable",
-];
-
-/// A folder whose types are options of layers, under the names of Fluid's layers.
-const LAYERS: &str = "program/src/layers/";
-
-/// The names of the public structs, enums and traits in a text, without those of its tests.
-fn public_types(text: &str) -> BTreeSet<String> {
-    let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
-    let declared = |line: &str| {
-        let mut words = line.trim_start().strip_prefix("pub ")?.split_whitespace();
-        let is_type = matches!(words.next(), Some("struct" | "enum" | "trait"));
-        let name = words.next().filter(|_| is_type)?;
-        let end = name.find(|c: char| !c.is_alphanumeric()).unwrap_or(name.len());
-        (end > 0).then(|| name[..end].to_string())
-    };
-    code.lines().filter_map(declared).collect()
-}
-
-/// The public types of all shipped crates whose files `counts` accepts, and the two that a macro makes.
-fn types_in_the_code(counts: impl Fn(&str) -> bool) -> BTreeSet<String> {
-    let mut names = BTreeSet::from(["Reply".to_string(), "Request".to_string()]);
-    let shown = |path: &str| CRATES.iter().any(|it| path.starts_with(&format!("crates/{it}/src/")));
-    for (_, text) in texts(&[".rs"]).iter().filter(|(path, _)| shown(path) && counts(path)) {
-        names.extend(public_types(text));
-    }
-    names
-}
-
-/// The types that the first columns of the glossary's tables name.
-fn types_in_the_glossary() -> BTreeSet<String> {
-    let text = read("docs/glossary.md");
-    let rows = text.lines().filter_map(|line| line.strip_prefix("| `"));
-    let columns = rows.filter_map(|row| row.split(" |").next());
-    let names = columns.flat_map(|column| column.split(['`', ',', ' ']));
-    names.filter(|name| !name.is_empty()).map(str::to_string).collect()
-}
-
-#[test]
-fn the_glossary_has_every_public_type_and_no_other() {
-    let (code, glossary) =
-        (types_in_the_code(|path| !path.contains(LAYERS)), types_in_the_glossary());
-    assert!(code.len() > 100, "types are found: {code:?}");
-    let missing: Vec<_> = code.difference(&glossary).collect();
-    assert!(missing.is_empty(), "docs/glossary.md lacks these types: {missing:?}");
-    let all = types_in_the_code(|_| true);
-    let stale: Vec<_> = glossary.difference(&all).collect();
-    assert!(stale.is_empty(), "docs/glossary.md names types that do not exist: {stale:?}");
-}
-
-#[test]
-fn declarations_are_found_in_every_form() {
-    let text = "pub struct A;\n    pub enum B<T> {\npub trait C: D {\npub(crate) struct E;\n\
-                pub fn struct_f() {}\npub struct G(u8);\n#[cfg(test)]\nmod tests {\npub struct H;\n";
-    let found: Vec<String> = public_types(text).into_iter().collect();
-    assert_eq!(found, ["A", "B", "C", "G"]);
-}
-
-#[test]
-fn the_first_pages_are_short() {
-    for (page, n_lines_max) in [("README.md", 90), ("ARCHITECTURE.md", 200)] {
-        let n_lines = read(page).lines().count();
-        assert!(
-            n_lines <= n_lines_max,
-            "{page} has {n_lines} lines, at most {n_lines_max} are read"
-        );
-    }
-}
+use testing::tree::{files, read, root, texts};
 
 /// The first lines of tables that have no header: an empty line above cuts them off from theirs.
 fn cut_tables(text: &str) -> Vec<&str> {
@@ -117,7 +45,8 @@ fn message_number(line: &str) -> Option<u32> {
 
 #[test]
 fn every_message_and_the_version_are_described() {
-    let (formats, messages) = (read("docs/formats.md"), read("crates/ps/src/message/mod.rs"));
+    let (formats, messages) =
+        (read("docs/reference/formats.md"), read("crates/ps/src/message/mod.rs"));
     let numbers: Vec<u32> = messages.lines().filter_map(message_number).collect();
     assert!(numbers.len() > 20, "messages are found: {numbers:?}");
     let rows: BTreeSet<u32> = formats
@@ -125,11 +54,11 @@ fn every_message_and_the_version_are_described() {
         .filter_map(|line| line.strip_prefix("| ")?.split(" |").next()?.parse().ok())
         .collect();
     let missing: Vec<_> = numbers.iter().filter(|number| !rows.contains(number)).collect();
-    assert!(missing.is_empty(), "docs/formats.md lacks these messages: {missing:?}");
+    assert!(missing.is_empty(), "docs/reference/formats.md lacks these messages: {missing:?}");
     let hello = read("crates/ps/src/message/hello.rs");
     let version = hello.split("VERSION: u32 = ").nth(1).and_then(|rest| rest.split(';').next());
     let title = format!("## The network protocol, version {}\n", version.expect("a version"));
-    assert!(formats.contains(&title), "docs/formats.md has no title {title:?}");
+    assert!(formats.contains(&title), "docs/reference/formats.md has no title {title:?}");
 }
 
 #[test]
@@ -142,7 +71,12 @@ fn tests_that_documents_name_exist() {
     let exists = |name: &str| {
         code.contains(&format!("fn {name}(")) || code.contains(&format!("def {name}("))
     };
-    for (page, n_min) in [("docs/failures.md", 20), ("docs/stuck.md", 15)] {
+    for (page, n_min) in [
+        ("docs/guides/failures.md", 20),
+        ("docs/guides/stuck.md", 15),
+        ("docs/guides/stuck.zh.md", 15),
+        ("docs/internals/recovery.md", 5),
+    ] {
         let text = read(page);
         let named: Vec<&str> = text.split('`').skip(1).step_by(2).filter(is_test).collect();
         assert!(named.len() >= n_min, "tests are found in {page}: {named:?}");
@@ -151,61 +85,136 @@ fn tests_that_documents_name_exist() {
     }
 }
 
-/// The tests of a row: `` `name` ([file](../path)) ``, as pairs of name and path.
-fn proofs(column: &str) -> Vec<(&str, &str)> {
-    column
-        .split("))")
-        .filter_map(|part| {
-            let name = part.split('`').nth(1)?;
-            let path = part.split("](../").nth(1)?;
-            Some((name, path))
-        })
-        .collect()
+/// The proofs of a row: `` `name` ([file](../../path)) `` as pairs of name and path, and `[file](../../path)` without a name.
+fn proofs(column: &str) -> Vec<(Option<&str>, &str)> {
+    let mut parts = column.split("](../../");
+    let mut before = parts.next().unwrap_or_default();
+    let mut found = Vec::new();
+    for part in parts {
+        let path = part.split(')').next().unwrap_or_default();
+        // The name stands directly before the parenthesis with the link.
+        let named = before.rsplit_once(" ([").and_then(|(names, _)| names.strip_suffix('`'));
+        found.push((named.and_then(|names| names.rsplit('`').next()), path));
+        before = part;
+    }
+    found
+}
+
+/// Fails unless a row names at least one proof, and every proof exists.
+#[track_caller]
+fn check_proofs(row: &str) {
+    let column = row.trim_end_matches(" |").rsplit(" | ").next().unwrap_or_default();
+    let proofs = proofs(column);
+    assert!(!proofs.is_empty(), "no proof: {row}");
+    for (name, path) in proofs {
+        assert!(root().join(path).exists(), "{path} does not exist: {row}");
+        let Some(name) = name else { continue };
+        let code = read(path);
+        let exists = [format!("fn {name}("), format!("def {name}(")];
+        let exists = exists.iter().any(|words| code.contains(words));
+        assert!(exists, "{path} has no test {name}");
+    }
+}
+
+/// The rows of a page that begin with a number.
+fn numbered_rows(text: &str) -> Vec<&str> {
+    let is_row = |line: &&str| {
+        line.strip_prefix("| ").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    text.lines().filter(is_row).collect()
 }
 
 #[test]
-fn every_row_of_the_checklist_is_proven_or_open() {
-    let text = read("docs/checklist.md");
-    let is_row = |line: &&str| line.starts_with("| ") && line.as_bytes()[2].is_ascii_digit();
-    let rows: Vec<Vec<&str>> =
-        text.lines().filter(is_row).map(|line| line.split(" | ").collect()).collect();
-    let mut n_proven = 0;
-    for (at, row) in rows.iter().enumerate() {
-        assert_eq!(row[0], format!("| {}", at + 1), "rows are numbered");
-        let column = row.last().unwrap().trim_end_matches(" |");
-        if column == "open" {
-            continue;
-        }
-        let proofs = proofs(column);
-        assert!(!proofs.is_empty(), "row {}: {column}", at + 1);
-        for (name, path) in proofs {
-            let code = read(path);
-            let exists = [format!("fn {name}("), format!("def {name}(")];
-            let exists = exists.iter().any(|words| code.contains(words));
-            assert!(exists, "row {}: {path} has no test {name}", at + 1);
-        }
-        n_proven += 1;
+fn proofs_are_found_with_and_without_a_name() {
+    let column = "`a_b` ([x.rs](../../x.rs)), [y.py](../../y.py), `c` ([z](../../z))";
+    let expected = vec![(Some("a_b"), "x.rs"), (None, "y.py"), (Some("c"), "z")];
+    assert_eq!(proofs(column), expected);
+}
+
+#[test]
+fn every_statement_has_a_proof() {
+    let text = read("docs/internals/proofs.md");
+    let rows = numbered_rows(&text);
+    assert!(rows.len() >= 130, "{} rows", rows.len());
+    for (at, row) in rows.into_iter().enumerate() {
+        assert!(row.starts_with(&format!("| {} |", at + 1)), "rows are numbered: {row}");
+        check_proofs(row);
     }
-    assert_eq!(rows.len(), 90);
-    let said = format!("**{n_proven} of 90 rows are proven.**");
-    assert!(text.contains(&said), "docs/checklist.md does not say: {said}");
 }
 
 #[test]
 fn every_threat_has_a_test() {
-    let text = read("docs/security.md");
-    let is_row = |line: &&str| line.starts_with("| ") && line.as_bytes()[2].is_ascii_digit();
-    let rows: Vec<&str> = text.lines().filter(is_row).collect();
+    let text = read("docs/reference/security.md");
+    let rows = numbered_rows(&text);
     assert!(rows.len() >= 15, "{} rows", rows.len());
-    for row in rows {
-        let column = row.trim_end_matches(" |").rsplit(" | ").next().unwrap_or_default();
-        let proofs = proofs(column);
-        assert!(!proofs.is_empty(), "{row}");
-        for (name, path) in proofs {
-            let code = read(path);
-            let exists = [format!("fn {name}("), format!("def {name}(")];
-            let exists = exists.iter().any(|words| code.contains(words));
-            assert!(exists, "{path} has no test {name}");
-        }
+    rows.into_iter().for_each(check_proofs);
+}
+
+/// The blocks of a page between fences, and the indented lines of commands.
+fn blocks(text: &str) -> Vec<&str> {
+    let fenced = text.split("```").skip(1).step_by(2);
+    let outside = text.split("```").step_by(2).flat_map(str::lines);
+    let indented = outside.filter(|line| line.starts_with("    ")).map(str::trim);
+    fenced.chain(indented).collect()
+}
+
+/// A page in Chinese has the programs and commands of the page in English, whatever their comments say.
+#[test]
+fn commands_are_the_same_in_both_languages() {
+    // A comment may be translated.
+    let plain = |block: &str| -> String {
+        let code = block.lines().map(|line| match line.split_once("  #") {
+            Some((code, _)) => code.trim_end(),
+            None => line.trim_end(),
+        });
+        code.collect::<Vec<_>>().join("\n")
+    };
+    let pages = texts(&[".zh.md"]);
+    assert!(pages.len() >= 5, "{} pages in Chinese", pages.len());
+    for (page, chinese) in pages {
+        let english = read(&page.replace(".zh.md", ".md"));
+        let [ours, theirs] = [&chinese, &english]
+            .map(|text| blocks(text).into_iter().map(plain).collect::<Vec<_>>());
+        assert!(!theirs.is_empty(), "{page} has commands");
+        assert_eq!(ours, theirs, "{page}: the commands differ from those of the page in English");
+    }
+}
+
+#[test]
+fn every_crate_has_a_page_and_a_line_in_the_index() {
+    let index = read("crates/README.md");
+    let manifests = files().into_iter().map(|(name, _)| name);
+    let crates: Vec<String> = manifests
+        .filter_map(|name| {
+            Some(name.strip_prefix("crates/")?.strip_suffix("/Cargo.toml")?.to_string())
+        })
+        .collect();
+    assert!(crates.len() > 10, "crates are found: {crates:?}");
+    for name in crates {
+        assert!(
+            index.contains(&format!("| [{name}]({name}/README.md) | ")),
+            "crates/README.md lacks {name}"
+        );
+        let page = read(&format!("crates/{name}/README.md"));
+        assert!(page.starts_with(&format!("# {name}\n")), "the title of crates/{name}/README.md");
+        let has_invariants = page.contains("**Invariant");
+        assert!(has_invariants, "crates/{name}/README.md has no invariants");
+    }
+}
+
+/// The index of the documents names every page in English; a page in Chinese is named beside it.
+#[test]
+fn the_index_names_every_page() {
+    let index = read("docs/README.md");
+    let folders = ["guides/", "reference/", "internals/", "measured/"];
+    for (name, _) in texts(&[".md"]) {
+        let Some(page) = name.strip_prefix("docs/").filter(|page| *page != "README.md") else {
+            continue;
+        };
+        let has_place = folders.iter().any(|folder| page.starts_with(folder));
+        assert!(has_place, "{name}: pages lie in guides, reference, internals or measured");
+        let is_decision = page.contains("/decisions/");
+        let is_named = index.contains(&format!("]({page})"));
+        assert!(is_named || is_decision, "docs/README.md does not name {page}");
     }
 }

@@ -1,5 +1,5 @@
 //! Attacks on the doors of a job: nothing is read, written, ended or grown, and its trainers are served.
-//! docs/security.md names the tests.
+//! docs/reference/security.md names the tests.
 #![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
 #![allow(clippy::print_stderr)] // A test that cannot run says why.
 

@@ -1,4 +1,4 @@
-//! What strangers and strange models do to files: nothing. docs/security.md names the tests.
+//! What strangers and strange models do to files: nothing. docs/reference/security.md names the tests.
 #![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
 
 use std::fs;

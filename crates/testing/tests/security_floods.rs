@@ -1,5 +1,5 @@
 //! Processes that know the secret and send too much, ask too much, or take nothing: each costs its connection,
-//! and nobody else notices. docs/security.md names the tests.
+//! and nobody else notices. docs/reference/security.md names the tests.
 #![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
 
 use std::io::Write;

@@ -18,7 +18,7 @@ fn declared() -> Vec<Sample> {
 
 /// The table of the document: `` | `name` | kind | meaning | ``.
 fn documented() -> Vec<[String; 3]> {
-    let text = read("docs/watching.md");
+    let text = read("docs/guides/watching.md");
     let rows = text.lines().filter(|line| line.starts_with("| `") && !line.starts_with("| `/"));
     let cells = rows.map(|line| {
         let mut cells = line.trim_matches('|').split(" | ").map(|cell| cell.trim().to_string());
@@ -33,7 +33,7 @@ fn every_name_is_documented_with_its_meaning() {
     for sample in declared() {
         let name = format!("`{}`", sample.name);
         let row = documented.iter().find(|row| row[0] == name);
-        let row = row.unwrap_or_else(|| panic!("docs/watching.md has no row for {name}"));
+        let row = row.unwrap_or_else(|| panic!("docs/guides/watching.md has no row for {name}"));
         let kind = if sample.kind == NumberKind::Counter { "counter" } else { "gauge" };
         assert_eq!((row[1].as_str(), row[2].as_str()), (kind, sample.help), "{name}");
     }

@@ -1,4 +1,4 @@
-//! What a trainer counts while a job runs. docs/watching.md lists all names.
+//! What a trainer counts while a job runs. docs/guides/watching.md lists all names.
 
 use std::sync::{LazyLock, Mutex};
 

@@ -147,14 +147,14 @@ pub enum Error {
     #[error(
         "the script does not repeat itself: event {event} was {was} before this process was started \
          again, and now it is {is}. A script that is started again must do the same as before: see \
-         docs/failures.md"
+         docs/guides/failures.md"
     )]
     OtherEvent { event: u64, was: String, is: String },
 
     #[error(
         "the script does not repeat itself: event {event}, {what}, is fed other values than before \
          this process was started again. A script must read the same data in the same order (fix the \
-         seed of what it shuffles): see docs/failures.md"
+         seed of what it shuffles): see docs/guides/failures.md"
     )]
     OtherValues { event: u64, what: String },
 

@@ -299,7 +299,7 @@ class FtrlOptimizer(Optimizer):
         grad_clip=None,
         name=None,
     ):
-        # The code of Fluid 1.8.5 gives `l1` to its operator twice; docs/fluid-map.md has the flag.
+        # The code of Fluid 1.8.5 gives `l1` to its operator twice; docs/reference/fluid-map.md has the flag.
         l2 = l2 if get_flags("FLAGS_as_documented")["FLAGS_as_documented"] else l1
         core = _make("ftrl", learning_rate, l1=l1, l2=l2, lr_power=lr_power)
         self._configure(core, parameter_list, regularization, grad_clip, name)

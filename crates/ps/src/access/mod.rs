@@ -2,7 +2,7 @@
 //!
 //! Both sides of a connection prove that they know the secret before anything else is said
 //! ([`proof`]). In a job without a secret on private addresses, each process proves to have a key of its own, and the
-//! first key of each is remembered ([`keyed`]). [docs/security.md](../../../../docs/security.md) says what this protects
+//! first key of each is remembered ([`keyed`]). [docs/reference/security.md](../../../../docs/reference/security.md) says what this protects
 //! from.
 
 pub(crate) mod guesses;

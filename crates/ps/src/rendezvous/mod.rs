@@ -2,7 +2,7 @@
 //!
 //! Each process reports what it is and where it listens. When all have reported, each is told its
 //! number and where the others are. This is the state machine; `tcp` drives it. Lines of text go
-//! over the network, fields between tabs ([`Report`], [`RendezvousReply`]); docs/formats.md has them.
+//! over the network, fields between tabs ([`Report`], [`RendezvousReply`]); docs/reference/formats.md has them.
 
 mod gathering;
 mod text;

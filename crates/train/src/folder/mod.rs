@@ -24,7 +24,7 @@
 //! matter how many files were moved. The next save, or the next load on a local disk, finishes what a dead process had
 //! committed, and removes what it had not.
 //!
-//! Decision: `docs/decisions/037-saved-folders.md`. Format: `docs/formats.md`.
+//! Decision: `docs/internals/decisions/037-saved-folders.md`. Format: `docs/reference/formats.md`.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

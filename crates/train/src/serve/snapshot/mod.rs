@@ -1,4 +1,4 @@
-//! Snapshots of a server: its files, and what they hold. See `docs/formats.md`.
+//! Snapshots of a server: its files, and what they hold. See `docs/reference/formats.md`.
 
 mod again;
 mod chain;
