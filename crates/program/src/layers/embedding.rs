@@ -130,7 +130,7 @@ impl LookUpOp {
             }
         };
         let layer = b.layer_name(name, None);
-        let table = b.parameter(&NewParam {
+        let table = b.table(&NewParam {
             layer: &layer,
             suffix: "w",
             attr: &param_attr,

@@ -4,7 +4,7 @@ use program::layers::{self, Data, Embedding, Prelu, PreluMode, SparseEmbedding};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use super::arguments::{Floats, Ids, Weight, truth, weight};
+use super::arguments::{Floats, Ids, TableSize, Weight, truth, weight};
 use super::basic::data_type;
 use crate::convert::dtype_from_py;
 use crate::framework::context::layer;
@@ -31,7 +31,7 @@ macro_rules! embeddings {
         fn $name(
             py: Python<'_>,
             input: Ids,
-            size: [i64; 2],
+            size: TableSize,
             #[pyo3(from_py_with = truth)] is_sparse: bool,
             #[pyo3(from_py_with = truth)] is_distributed: bool,
             padding_idx: Option<i64>,
@@ -41,7 +41,7 @@ macro_rules! embeddings {
             let dtype = dtype.map(dtype_from_py).transpose()?.unwrap_or_default();
             let param_attr = weight(param_attr);
             let options = Embedding { is_sparse, is_distributed, padding_idx, param_attr, dtype };
-            layer(py, |b| layers::$name(b, &input.0, size, options))
+            layer(py, |b| layers::$name(b, &input.0, size.0, options))
         }
     )*};
 }
@@ -68,7 +68,7 @@ embeddings! {
 fn sparse_embedding(
     py: Python<'_>,
     input: Ids,
-    size: [i64; 2],
+    size: TableSize,
     padding_idx: Option<i64>,
     #[pyo3(from_py_with = truth)] is_test: bool,
     entry: Option<String>,
@@ -78,7 +78,7 @@ fn sparse_embedding(
     let dtype = dtype.map(dtype_from_py).transpose()?.unwrap_or_default();
     let param_attr = weight(param_attr);
     let options = SparseEmbedding { padding_idx, is_test, entry, param_attr, dtype };
-    layer(py, |b| layers::sparse_embedding(b, &input.0, size, options))
+    layer(py, |b| layers::sparse_embedding(b, &input.0, size.0, options))
 }
 
 fn add_embeddings(m: &Bound<'_, PyModule>) -> PyResult<()> {
