@@ -1,7 +1,9 @@
 """Ids of 2^63 and more on servers: trained from a dataset, kept, killed, saved, loaded, exported and imported."""
 
+import json
 import os
 import sys
+import urllib.request
 
 import numpy
 import pytest
@@ -10,7 +12,9 @@ import paddlewheel
 from paddlewheel import fluid
 from clusters import Cluster, free_endpoints, server_variables, trainer_variables
 from conftest import HERE
+from test_recovery import Job
 from test_recovery_dataset import Passes, write_data
+from test_scale import calm, scale
 
 JOBS = os.path.join(HERE, "jobs")
 sys.path.insert(0, JOBS)
@@ -45,6 +49,20 @@ def job(tmp_path):
         one.cluster.close()
 
 
+@pytest.fixture
+def stepping(tmp_path):
+    """Jobs of `recovering.py`, whose script makes its own steps."""
+    jobs = []
+
+    def start(name, mode="sync", **options):
+        jobs.append(Job(tmp_path / name, mode, SIGNS="1", **options))
+        return jobs[-1]
+
+    yield start
+    for one in jobs:
+        one.cluster.close()
+
+
 def table_of(model, table="table"):
     """The rows of a saved table by their ids."""
     path = paddlewheel.export(model, "safetensors", table=table, out=str(model) + ".safetensors")
@@ -70,6 +88,27 @@ def test_all_signs_live_through_a_job_with_kills(job):
     for k, sign in enumerate(SIGNS):
         assert numpy.allclose(wide[sign], narrow[k], atol=1e-4), sign
     assert numpy.unique([row[0] for row in wide.values()]).size > 90
+
+
+def test_steps_with_all_signs_survive_kills(stepping):
+    disturbed = stepping("disturbed")
+    disturbed.wait_for_step(60, n_cuts=1)
+    disturbed.signal("server.0")
+    disturbed.wait_for_step(160)
+    disturbed.signal("trainer.1", "server.1")
+    disturbed.finish()
+    assert disturbed.saved() == calm(stepping, "calm", 2), disturbed.logs()
+    assert sorted(table_of(disturbed.folder / "model")) == sorted(SIGNS)
+
+
+@pytest.mark.parametrize("before, after", [(2, 3), (3, 1)])
+def test_all_signs_move_to_another_number_of_servers(stepping, before, after):
+    scaled = stepping("scaled", n_servers=before)
+    scaled.wait_for_step(60, n_cuts=1)
+    assert "the job has %d servers" % after in scale(scaled, after), scaled.logs()
+    scaled.finish()
+    assert scaled.saved() == calm(stepping, "calm", after), scaled.logs()
+    assert sorted(table_of(scaled.folder / "model")) == sorted(SIGNS)
 
 
 def test_all_signs_are_loaded_exported_and_imported(job, tmp_path):
@@ -149,6 +188,21 @@ def test_every_mode_and_layer_trains_all_signs(tmp_path, mode, layer, height):
     read = numpy.asarray(model.predict({"ids": ids})).reshape(-1, 4)
     assert numpy.array_equal(read[:-2], numpy.array(list(found.values())))
     assert (read[-2:] == 0.5).all()
+
+
+def test_all_signs_are_served(tmp_path):
+    train(tmp_path / "job", "sync", "sparse_embedding", "2**63 - 1")
+    held, cluster = expected_rows(), Cluster(tmp_path)
+    try:
+        cluster.start("serve", "-m", "paddlewheel", "serve", "job/served", "--port", "0")
+        cluster.wait_for("serve", "serving on http://")
+        address = cluster.log("serve").split("serving on ")[1].split()[0]
+        body = json.dumps({"columns": {"ids": [[sign] for sign in held]}}).encode()
+        with urllib.request.urlopen(urllib.request.Request(address + "/predict", body), timeout=30) as answer:
+            (found,) = json.loads(answer.read())["predictions"].values()
+        assert found == [[value] * 4 for value in held.values()]
+    finally:
+        cluster.close()
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adagrad", "lazy", "adam", "momentum"])

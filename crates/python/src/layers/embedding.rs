@@ -34,7 +34,7 @@ macro_rules! embeddings {
             size: TableSize,
             #[pyo3(from_py_with = truth)] is_sparse: bool,
             #[pyo3(from_py_with = truth)] is_distributed: bool,
-            padding_idx: Option<i64>,
+            padding_idx: Option<i128>,
             param_attr: Option<Weight>,
             dtype: Option<&Bound<'_, PyAny>>,
         ) -> PyResult<PyVariable> {
@@ -56,7 +56,8 @@ embeddings! {
 /// Rows of a table that servers make when they are first used, for ids that end in a dimension of
 /// 1. `entry` says which rows a server takes in (`CountFilterEntry`, `ProbabilityEntry`): the others
 /// read as zeros and do not learn. With `is_test` rows that do not exist read as zeros and are not
-/// made. A program without servers holds the whole table and every row of it takes part.
+/// made. A table of 2**63 - 1 rows, or more, has a row for each id of 64 bits. Without servers every
+/// row takes part.
 #[pyfunction]
 #[pyo3(
     signature = (
@@ -69,7 +70,7 @@ fn sparse_embedding(
     py: Python<'_>,
     input: Ids,
     size: TableSize,
-    padding_idx: Option<i64>,
+    padding_idx: Option<i128>,
     #[pyo3(from_py_with = truth)] is_test: bool,
     entry: Option<String>,
     param_attr: Option<Weight>,
