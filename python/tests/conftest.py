@@ -36,6 +36,12 @@ def saved_in(folder):
     return sorted(name for name in os.listdir(str(folder)) if name != ".paddlewheel")
 
 
+def files_in(folder):
+    """The names of all files that were saved into a folder and the folders in it, sorted, but for the list of them."""
+    paths = (os.path.join(at, name) for at, _, names in os.walk(str(folder)) for name in names)
+    return sorted(name for name in (os.path.relpath(path, str(folder)) for path in paths) if name != ".paddlewheel")
+
+
 @pytest.fixture(autouse=True)
 def fresh():
     """Each test has its own programs, scope and names."""

@@ -264,6 +264,17 @@ def test_arrays_and_numbers_without_a_sign_are_fed_by_their_bits():
         assert found.view("uint64").tolist() == signs.tolist()
     (found,) = exe.run(main, feed=feeder.feed([([-1],), ([2**64 - 2],)]), fetch_list=[out])
     assert found.tolist() == [[-1], [-2]]
+    with fluid.program_guard(main):
+        alone = fluid.layers.assign(fluid.data("one", [1], "int64"))
+    for one in (BIG + 7, numpy.uint64(BIG + 7), numpy.array([BIG + 7])):
+        (found,) = exe.run(main, feed={"one": one, "ids": signs}, fetch_list=[alone])
+        assert found.dtype == numpy.int64 and found.view("uint64").tolist() == [BIG + 7]
+    for wrong in (2**64, -BIG - 1):
+        with pytest.raises(OverflowError, match="one"):
+            exe.run(main, feed={"one": wrong, "ids": signs}, fetch_list=[alone])
+    # Fluid takes no lists.
+    with pytest.raises(RuntimeError, match=r"feed\['ids'\] is a <class 'list'>"):
+        exe.run(main, feed={"ids": [[BIG + 7]], "one": 1}, fetch_list=[alone])
     for wrong in (2**64, -BIG - 1):
         with pytest.raises(OverflowError):
             feeder.feed([([wrong],)])

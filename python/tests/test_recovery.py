@@ -8,7 +8,7 @@ import numpy
 import pytest
 
 from clusters import Cluster, is_alive, wait_until
-from conftest import HERE, saved_in
+from conftest import HERE, files_in
 
 JOB = os.path.join(HERE, "jobs", "recovering.py")
 STEPS = 400
@@ -84,7 +84,7 @@ class Job:
     def saved(self):
         """What was saved, and what the scripts saw."""
         model = self.folder / "model"
-        files = {name: hashlib.sha256((model / name).read_bytes()).hexdigest() for name in saved_in(model)}
+        files = {name: hashlib.sha256((model / name).read_bytes()).hexdigest() for name in files_in(model)}
         return files, [(self.folder / ("seen.%d" % rank)).read_text() for rank in (0, 1)]
 
     def w(self):

@@ -23,12 +23,15 @@ class Passes(Job):
         super().__init__(folder, mode, snapshots, **variables)
 
     def start(self):
-        write_data(self.folder / "data", is_exact=self.mode == "sync")
+        self.write_data()
         command = ["-m", "paddlewheel", "launch_ps", "--worker_num", "2", "--server_num", "2"]
         if self.snapshots:
             command += ["--snapshot_dir", "snapshots", "--snapshot_secs", "0.2", "--max_restarts", "100"]
         arguments = [SCRIPT, self.mode, str(self.n_threads), "model"]
         self.cluster.start("launcher", *command, *arguments, KIND=self.kind, **self.variables)
+
+    def write_data(self):
+        write_data(self.folder / "data", is_exact=self.mode == "sync")
 
     def n_printed(self, rank=0):
         """Batches of the first thread that a trainer has told of, since it was first started."""
@@ -41,7 +44,7 @@ class Passes(Job):
         self.wait_for("%d cuts" % n_cuts, lambda: kept() >= n_cuts)
 
 
-def write_data(folder, is_exact):
+def write_data(folder, is_exact, id_of=int):
     """Files of both trainers."""
     folder.mkdir()
     n_lines = N_BATCHES * BATCH // N_FILES
@@ -52,7 +55,7 @@ def write_data(folder, is_exact):
             for line in range(n_lines):
                 if is_exact:
                     x = " ".join("%.3f" % rng.random() for _ in range(4))
-                    ids = [rng.randrange(100) for _ in range(1 + line % 3)]
+                    ids = [id_of(rng.randrange(100)) for _ in range(1 + line % 3)]
                     ids = "%d %s" % (len(ids), " ".join(map(str, ids)))
                     lines.append("4 %s %s 1 %d" % (x, ids, rng.randrange(2)))
                 else:

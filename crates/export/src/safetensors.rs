@@ -166,6 +166,8 @@ pub fn safetensors_rows(path: &Path, table: &str) -> Result<NewRows> {
 
 fn read_tensor(entry: &Json, numbers: &[u8]) -> Option<Tensor> {
     let name = entry.get("dtype")?.as_str()?;
+    // Ids without a sign are ids of the same bits.
+    let name = if name == "U64" { "I64" } else { name };
     let dtype = NAMES.iter().find(|known| known.1 == name)?.0;
     let whole = |list: &Json| list.as_array()?.iter().map(Json::as_i64).collect::<Option<Vec<_>>>();
     let dims = whole(entry.get("shape")?)?;

@@ -110,6 +110,13 @@ pub struct NewParam<'a> {
     pub default_init: Initializer,
 }
 
+impl NewParam<'_> {
+    /// How it starts.
+    fn initializer(&self) -> &Initializer {
+        self.attr.initializer.as_ref().unwrap_or(&self.default_init)
+    }
+}
+
 impl Builder<'_> {
     /// The description of a variable seen from the current block.
     pub fn desc(&self, var: &Var) -> Result<&VarDesc> {
@@ -191,6 +198,26 @@ impl Builder<'_> {
     /// Creates a parameter in both programs, and the op that fills it in the startup program.
     /// A name that exists already is the same parameter: nothing is added.
     pub fn parameter(&mut self, new: &NewParam<'_>) -> Result<Var> {
+        self.checked_parameter(new, |dims| tensor::Shape::from_dims(dims).map(drop))
+    }
+
+    /// A parameter of which servers may keep the rows that are used. Nobody needs to hold all of them, unless
+    /// their first values are listed.
+    pub(crate) fn table(&mut self, new: &NewParam<'_>) -> Result<Var> {
+        let lists = matches!(new.initializer(), Initializer::Bilinear | Initializer::Array(_));
+        let n_skipped = usize::from(!lists);
+        let check =
+            |dims: &[i64]| tensor::Shape::from_dims(dims.get(n_skipped..).unwrap_or(&[])).map(drop);
+        self.checked_parameter(new, check)
+    }
+
+    /// A parameter whose shape, of sizes above 0, passes a check: what no memory can hold is refused before its first
+    /// values are worked out.
+    fn checked_parameter(
+        &mut self,
+        new: &NewParam<'_>,
+        check: impl Fn(&[i64]) -> tensor::Result<()>,
+    ) -> Result<Var> {
         let key = format!("{}.{}", new.layer, new.suffix);
         let name = match &new.attr.name {
             Some(name) => name.clone(),
@@ -204,15 +231,13 @@ impl Builder<'_> {
                 actual: format!("{:?} for `{name}`", new.dims),
             });
         }
-        // What no memory can hold is refused here: its first values are worked out below.
-        tensor::Shape::from_dims(new.dims)?;
+        check(new.dims)?;
         let mut var = VarDesc::new(&name, Meta::dense(new.dtype, new.dims)).persistable();
         var.param = Some(ParamInfo::from(new.attr));
         var.stop_gradient = !new.attr.trainable;
         self.main.block_mut(0).create_var(var.clone())?;
         if self.startup.block(0).var(&name).is_none() {
-            let initializer = new.attr.initializer.as_ref().unwrap_or(&new.default_init);
-            let op = init::op(initializer, &var, self.startup.random_seed)?;
+            let op = init::op(new.initializer(), &var, self.startup.random_seed)?;
             self.startup.block_mut(0).put_var(var);
             // Fluid puts first values before all others.
             self.startup.prepend_op(0, op)?;

@@ -1,5 +1,5 @@
-//! A table of which only some rows exist, to be read: what a plain process has of a table that
-//! servers kept by rows.
+//! A table of which only some rows exist: what a process without servers has of a table that servers
+//! kept by rows, or that no memory holds.
 
 use crate::mix::mix;
 use crate::prefetch::prefetch;
@@ -46,6 +46,77 @@ impl KeyedTable {
             table.slots[slot] = place as u32 + 1;
         }
         Ok(table)
+    }
+
+    /// A table of which no row exists.
+    pub fn empty(height: i64, width: usize, others: OtherRows) -> Result<Self> {
+        let value = Tensor::new::<f32>([0, width], &[])?;
+        Self::new(Rows { ids: Vec::new(), height, value }, others)
+    }
+
+    /// Where rows are among those that exist. Those that do not exist are made, as the rule of the table says.
+    /// The error is an id that is no row of the table.
+    pub fn make(&mut self, ids: &[i64]) -> Result<Vec<i64>> {
+        let height = self.height;
+        if let Some(&row) = ids.iter().find(|&&row| !is_row(row, height)) {
+            return Err(Error::RowOutOfRange { row, height });
+        }
+        if u32::try_from(self.ids.len().saturating_add(ids.len())).is_err() {
+            return Err(Error::TooManyElements(vec![self.ids.len() as i64, ids.len() as i64]));
+        }
+        let (n_before, width) = (self.ids.len(), self.width());
+        let mut places = Vec::with_capacity(ids.len());
+        for &row in ids {
+            let slot = self.slot(row);
+            if self.slots[slot] == 0 {
+                self.ids.push(row);
+                self.slots[slot] = self.ids.len() as u32;
+                places.push(self.ids.len() as i64 - 1);
+                self.settle();
+            } else {
+                places.push(i64::from(self.slots[slot]) - 1);
+            }
+        }
+        self.value.grow_rows(self.ids.len());
+        let new = &mut self.value.data_mut::<f32>()?[n_before * width..];
+        for (&row, values) in self.ids[n_before..].iter().zip(new.chunks_exact_mut(width.max(1))) {
+            self.others.fill(row, values);
+        }
+        Ok(places)
+    }
+
+    /// Keeps half of the slots empty.
+    fn settle(&mut self) {
+        if self.ids.len() * 2 <= self.slots.len() {
+            return;
+        }
+        self.slots = vec![0; self.slots.len() * 2];
+        for place in 0..self.ids.len() {
+            let slot = self.slot(self.ids[place]);
+            self.slots[slot] = place as u32 + 1;
+        }
+    }
+
+    /// The same table with these rows first, in this order; those that do not exist are made.
+    pub fn in_order(&self, ids: &[i64]) -> Result<Self> {
+        let mut old = self.clone();
+        let places = old.make(ids)?;
+        let mut sorted = Self::empty(self.height, self.width(), self.others.clone())?;
+        sorted.make(ids)?;
+        sorted.make(&old.ids)?;
+        let places = places.into_iter().map(|place| place as usize);
+        let others = sorted.ids[ids.len()..].iter().filter_map(|&row| old.find(row));
+        let row_bytes = self.width() * size_of::<f32>();
+        let to = sorted.value.bytes_mut().chunks_exact_mut(row_bytes.max(1));
+        for (to, from) in to.zip(places.chain(others)) {
+            to.copy_from_slice(&old.value.bytes()[from * row_bytes..][..row_bytes]);
+        }
+        Ok(sorted)
+    }
+
+    /// The rows that exist, to be changed: as many as there are.
+    pub fn value_mut(&mut self) -> &mut Tensor {
+        &mut self.value
     }
 
     /// Where a row is, or could be.
@@ -192,6 +263,31 @@ mod tests {
         let read = ReadRows { padding: Some(7), is_test, stride: 2, offset: 0 };
         table.gather(ids, read, &mut out).unwrap();
         out
+    }
+
+    #[test]
+    fn rows_are_made_once_by_the_rule() {
+        let shape = Distribution::Uniform(-1.0, 1.0);
+        let init = RowInit::Drawn { shape, seed: 9, offset: 0 };
+        let others = vec![other(RowStart::Init(init), TakenIn::All)];
+        let others = OtherRows { parts: others, dealt: Dealt::Hash };
+        let mut table = KeyedTable::empty(i64::MAX, 2, others).unwrap();
+        let ids: Vec<i64> =
+            (0..1000).map(|k: i64| k.wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as i64)).collect();
+        let before = read(&table, &ids, false);
+        assert_eq!(table.make(&ids[..3]).unwrap(), [0, 1, 2]);
+        assert_eq!(table.make(&[-1, ids[1], -1]).unwrap(), [3, 1, 3]);
+        table.make(&ids).unwrap();
+        assert_eq!((table.ids().len(), read(&table, &ids, false)), (1001, before));
+        table.value_mut().data_mut::<f32>().unwrap()[2..4].copy_from_slice(&[5.0, 6.0]);
+        let turned: Vec<i64> = ids.iter().rev().take(999).copied().collect();
+        let again = table.in_order(&turned).unwrap();
+        assert_eq!((&again.ids()[..999], again.ids().len()), (&turned[..], 1001));
+        assert_eq!(read(&again, &ids, false), read(&table, &ids, false));
+        assert_eq!(read(&again, &[ids[1]], false), [5.0, 6.0]);
+        let mut low = KeyedTable::new(rows(&[3]), OtherRows::default()).unwrap();
+        assert_eq!(low.make(&[5, -1]), Err(Error::RowOutOfRange { row: -1, height: HEIGHT }));
+        assert_eq!(low.ids(), [3]);
     }
 
     #[test]

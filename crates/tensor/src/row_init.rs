@@ -51,7 +51,7 @@ impl RowInit {
                 rng::truncated_gaussian(&mut at(), mean, std, values)
             }
             Distribution::Normal(mean, std) => {
-                let number = offset / width.max(1) + row;
+                let number = (offset / width.max(1)).wrapping_add(row);
                 let mut own = Rng::new((mix(mix(u64::from(seed)) ^ number) >> 32) as u32);
                 rng::gaussian(&mut own, mean, std, values);
             }

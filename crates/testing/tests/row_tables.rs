@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use program::backward::Limits;
-use program::distributed::Mode;
+use program::distributed::{Mode, Spread};
 use program::layers::{self, Data, Elementwise, Reduce, SparseEmbedding};
 use program::optimizer::*;
 use program::{GradClip, Initializer, Net, ParamAttr, Regularizer, Var, stream};
@@ -421,11 +421,45 @@ fn what_cannot_be_kept_by_rows_is_said() {
 }
 
 #[test]
-#[should_panic(
-    expected = "shape [4611686018427387904, 4] has more elements than memory can address"
-)]
-fn a_table_that_cannot_be_addressed_is_refused_when_it_is_built() {
-    let _ = split(&Table { height: 1 << 62, ..HIGH }, &Config::default());
+fn a_table_whose_numbers_nobody_can_count_is_spread_by_hash_or_refused() {
+    let (sync, geo) = (Config::default(), Config::of(Mode::Geo { push_every: 100 }));
+    for height in [1 << 62, i64::MAX] {
+        let high = Table { height, ..HIGH };
+        let split = split(&high, &sync).unwrap();
+        let job = split.job();
+        assert!(job.pieces("table").all(|placed| placed.spread == Spread::Hash));
+        let lamb = Table { optimizer: || Optimizer::new(Lamb::default(), 0.1), ..high.clone() };
+        for (table, config) in [(&lamb, &sync), (&high, &geo)] {
+            let error = self::split(table, config).unwrap_err();
+            assert!(matches!(error, Error::TableTooLarge { .. }), "{error}");
+        }
+    }
+}
+
+/// Both halves of all ids, and their ends.
+const SIGNS: [i64; 6] = [0, i64::MAX, i64::MIN, -1, i64::MIN + 77, 5];
+
+#[test]
+fn the_highest_table_has_a_row_for_each_id_of_64_bits() {
+    let highest = Table { height: i64::MAX, ..HIGH };
+    let ruled = Table { entry: Some("count_filter_entry:2"), ..highest.clone() };
+    for (table, n_dropped) in [(highest, 0.0), (ruled, 1.0)] {
+        for (mode, mut plan) in modes() {
+            println!("{mode}");
+            plan.n_trainers = 1;
+            if mode != "sync" {
+                plan.turns = vec![0; 4];
+            }
+            let outcome = table.run(&plan, |_, _| feed(&SIGNS, &[1.0; 6]), 4);
+            assert_rows(&outcome, &SIGNS.map(|id| (id, 0.5 - (4.0 - n_dropped) * 0.25)));
+        }
+    }
+    let drawn = |n_servers| {
+        let table = Table { height: i64::MAX, init: UNIFORM, ..HIGH };
+        saved(&table.run(&Plan::sync(n_servers, 1), |_, _| feed(&SIGNS, &[1.0; 6]), 2), "table")
+    };
+    let rows = drawn(1);
+    assert_eq!((&rows, rows.len()), (&drawn(3), SIGNS.len()));
 }
 
 /// Every push changes all rows alike, so that rows of one moment are alike: of a table whose updates

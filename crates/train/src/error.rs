@@ -440,12 +440,6 @@ pub enum Error {
     EntryNeedsRows { table: String, why: String },
 
     #[error(
-        "table `{table}` has {dims:?} numbers, which nobody can count; take ids modulo a smaller \
-         height"
-    )]
-    TableTooHigh { table: String, dims: Vec<i64> },
-
-    #[error(
         "table `{table}` would take {} GiB, because {why}: it cannot be kept row by row; use \
          another optimizer or initializer, or fewer rows",
         n_bytes >> 30

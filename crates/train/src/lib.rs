@@ -22,6 +22,7 @@ mod row_set;
 mod scope;
 pub mod serve;
 pub mod server_list;
+mod table_bytes;
 pub mod transpile;
 
 pub use error::{BadSnapshot, Error, FileState, Result};

@@ -2,7 +2,7 @@
 
 Arguments: the mode, the number of steps, the folder to save to. With `READER` in the environment, a reader of the program has
 the batches. With `CHANGES`, a trainer that was started again feeds other numbers. With `PLAIN`, the program itself cuts gradients for
-servers, and there is a parameter that every server has a part of. While there is a file `no_servers`, no server starts; while
+servers, and there is a parameter that every server has a part of. With `SIGNS`, ids have 64 bits, and the table all of them. While there is a file `no_servers`, no server starts; while
 there is one `no_turn.N`, server N waits before it does, for a minute at most; so does trainer N before it begins, if there is one
 `no_start.N`. `N_ROWS` says how many equal
 samples a step of a mode other than sync has.
@@ -44,7 +44,11 @@ shown = [loss]
 if is_exact:
     ids = fluid.layers.data("ids", [1], dtype="int64")
     label = fluid.layers.data("label", [1], dtype="int64")
-    rows = fluid.layers.embedding(ids, [100, 4], is_sparse=True, param_attr=fluid.ParamAttr(name="table"))
+    if "SIGNS" in os.environ:
+        drawn = fluid.ParamAttr(name="table", initializer=fluid.initializer.Uniform(-0.5, 0.5))
+        rows = fluid.contrib.layers.sparse_embedding(ids, [2**63 - 1, 4], param_attr=drawn)
+    else:
+        rows = fluid.layers.embedding(ids, [100, 4], is_sparse=True, param_attr=fluid.ParamAttr(name="table"))
     wide = fluid.layers.concat([rows, x], axis=1)
     if "PLAIN" in os.environ:
         wide = fluid.layers.fc(wide, 5000, act="relu")
@@ -79,9 +83,13 @@ def feed_of(rank, step):
         return {"x": numpy.full((int(os.environ.get("N_ROWS", 2)), 4), step % 8 + 1, "float32")}
     if "CHANGES" in os.environ and os.environ.get("PADDLE_RESTARTS", "0") != "0":
         rng.rand()
+    numbers, ids = rng.rand(8, 4).astype("float32"), rng.randint(0, 100, (8, 1))
+    if "SIGNS" in os.environ:
+        # Both ends of both halves are among them.
+        ids = numpy.array([0, 2**63 - 1, 2**63, 2**64 - 1, *(k * 0x9E3779B97F4A7C15 % 2**64 for k in range(4, 100))], "uint64")[ids]
     return {
-        "x": rng.rand(8, 4).astype("float32"),
-        "ids": rng.randint(0, 100, (8, 1)),
+        "x": numbers,
+        "ids": ids,
         "label": rng.randint(0, 2, (8, 1)),
     }
 

@@ -2,7 +2,8 @@
 
 Arguments: the mode, the number of threads, the folder to save to. `KIND` in the environment: `queue`, `memory` (shuffled before each
 pass), `shuffled` (among all trainers before each pass) or `plain` (as `queue`, without a command). `DATA`: where the files are, if that is
-not `data`.
+not `data`. `SIGNS`: ids have 64 bits, and servers keep rows of all of them. `FROM`: the folder that servers load. `N_PASSES`: how
+many passes, if not 2.
 
 In sync every bit of every step counts. In other modes `w` says how often each batch was counted: its gradients do not depend on it.
 """
@@ -19,14 +20,18 @@ from paddle.fluid.incubate.fleet.parameter_server.distribute_transpiler.distribu
 
 mode, n_threads, folder = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 kind, is_exact = os.environ["KIND"], mode == "sync"
-N_FILES, N_PASSES, BATCH = 4, 2, 4
+N_FILES, N_PASSES, BATCH = 4, int(os.environ.get("N_PASSES", "2")), 4
 fluid.default_startup_program().random_seed = fluid.default_main_program().random_seed = 7
 fleet.init(role_maker.PaddleCloudRoleMaker())
 x = fluid.layers.data("x", [4])
 if is_exact:
     ids = fluid.layers.data("ids", [1], dtype="int64", lod_level=1)
     label = fluid.layers.data("label", [1], dtype="int64")
-    rows = fluid.layers.embedding(ids, [100, 4], is_sparse=True, param_attr=fluid.ParamAttr(name="table"))
+    if "SIGNS" in os.environ:
+        half = fluid.ParamAttr(name="table", initializer=fluid.initializer.Constant(0.5))
+        rows = fluid.contrib.layers.sparse_embedding(ids, [2**63 - 1, 4], param_attr=half)
+    else:
+        rows = fluid.layers.embedding(ids, [100, 4], is_sparse=True, param_attr=fluid.ParamAttr(name="table"))
     sums = fluid.layers.sequence_pool(rows, "sum")
     guess = fluid.layers.fc(fluid.layers.concat([sums, x], axis=1), 2, act="softmax")
     loss = fluid.layers.mean(fluid.layers.cross_entropy(guess, label))
@@ -44,7 +49,7 @@ with open(role + ".pid.new", "w") as file:
 os.rename(role + ".pid.new", role + ".pid")
 
 if fleet.is_server():
-    fleet.init_server()
+    fleet.init_server(*filter(None, [os.environ.get("FROM")]))
     fleet.run_server()
 
 if fleet.is_worker():

@@ -60,6 +60,11 @@ impl Piece {
         self.rows.start * whole.iter().skip(1).product::<i64>().max(1)
     }
 
+    /// Whether a row of the whole is one of its rows. All of the highest table are each id of 64 bits.
+    pub fn has(&self, id: i64) -> bool {
+        self.rows.contains(&id) || self.rows.start == 0 && tensor::is_row(id, self.rows.end)
+    }
+
     /// How many rows.
     pub fn n_rows(&self) -> i64 {
         self.rows.end - self.rows.start

@@ -16,7 +16,7 @@ pub struct Embedding {
     /// The table has no fixed vocabulary and lives on servers only.
     pub is_distributed: bool,
     /// This id reads as zeros; a negative one counts from the end of the table.
-    pub padding_idx: Option<i64>,
+    pub padding_idx: Option<i128>,
     /// How the table is named, filled and trained.
     pub param_attr: ParamAttr,
     /// Element type of the table.
@@ -27,7 +27,7 @@ pub struct Embedding {
 #[derive(Clone, Debug, Default)]
 pub struct SparseEmbedding {
     /// This id reads as zeros; a negative one counts from the end of the table.
-    pub padding_idx: Option<i64>,
+    pub padding_idx: Option<i128>,
     /// Rows that do not exist on servers read as zeros and are not made.
     pub is_test: bool,
     /// Which rows servers take in: `count_filter_entry:<n>`, `probability_entry:<p>`.
@@ -109,6 +109,17 @@ struct LookUpOp {
     size: [i64; 2],
 }
 
+/// No id reads as zeros.
+const NO_PADDING: i64 = -1;
+
+/// The row that a number stands for in a table of `height` rows; a negative one counts from the end.
+fn row_of(id: i128, height: i64) -> Option<i64> {
+    let row = if id < 0 { id + i128::from(height) } else { id };
+    // From 2⁶³ on the bits are those of a negative number.
+    let row = u64::try_from(row).ok()? as i64;
+    (tensor::is_row(row, height) && row != NO_PADDING).then_some(row)
+}
+
 impl LookUpOp {
     fn append(self, b: &mut Builder<'_>, ids: &Var, options: Embedding) -> Result<Var> {
         let Self { op, name, size } = self;
@@ -117,20 +128,20 @@ impl LookUpOp {
             let (op, var) = (name.to_string(), "dtype".to_string());
             return Err(Error::LayerDType { op, var, allowed: TABLES, actual: dtype });
         }
-        let padding = match padding_idx {
-            None => -1,
-            Some(id) if (-size[0]..size[0]).contains(&id) => id.rem_euclid(size[0]),
-            Some(id) => {
+        let padding = match padding_idx.map(|id| row_of(id, size[0]).ok_or(id)) {
+            None => NO_PADDING,
+            Some(Ok(row)) => row,
+            Some(Err(id)) => {
                 return Err(Error::BadArgument {
                     layer: name,
                     argument: "padding_idx",
-                    rule: "it must be a row of the table",
+                    rule: "it must be a row of the table, and not the last of all of 64 bits",
                     actual: id.to_string(),
                 });
             }
         };
         let layer = b.layer_name(name, None);
-        let table = b.parameter(&NewParam {
+        let table = b.table(&NewParam {
             layer: &layer,
             suffix: "w",
             attr: &param_attr,
@@ -200,7 +211,17 @@ mod tests {
         let op = &b.main.block(0).ops[0];
         assert_eq!(op.kind, "lookup_table_v2");
         assert_eq!(op.attrs.int("padding_idx", 0).unwrap(), 8);
-        let error = embedding(&mut b, &x, [10, 4], padded(10)).unwrap_err();
-        assert!(matches!(error.root(), Error::BadArgument { .. }), "{error}");
+        for wrong in [10, -11, 1 << 63, (1 << 64) + 1] {
+            let error = embedding(&mut b, &x, [10, 4], padded(wrong)).unwrap_err();
+            assert!(matches!(error.root(), Error::BadArgument { .. }), "{error}");
+        }
+    }
+
+    #[test]
+    fn every_id_of_64_bits_but_the_last_may_be_padding() {
+        let all = i64::MAX;
+        let found = [5, all.into(), 1 << 63, (1 << 64) - 2, -1].map(|id| row_of(id, all));
+        assert_eq!(found, [5, all, i64::MIN, -2, all - 1].map(Some));
+        assert_eq!([(1 << 64) - 1, 1 << 64].map(|id| row_of(id, all)), [None; 2]);
     }
 }

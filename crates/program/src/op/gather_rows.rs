@@ -14,12 +14,13 @@ pub struct BadId {
     pub id: i64,
 }
 
-/// Checks that every id is below `height`; `padding` passes whatever it is.
+/// Checks that every id is a row of a table of `height`; `padding` passes whatever it is.
 pub fn check_ids<I>(ids: &[I], height: usize, padding: Option<i64>) -> Result<(), BadId>
 where
     I: Copy + Into<i64>,
 {
-    let bad = |id: i64| (id < 0 || id as u64 >= height as u64) && Some(id) != padding;
+    let height = i64::try_from(height).unwrap_or(i64::MAX);
+    let bad = |id: i64| !tensor::is_row(id, height) && Some(id) != padding;
     match ids.iter().position(|&id| bad(id.into())) {
         None => Ok(()),
         Some(position) => Err(BadId { position, id: ids[position].into() }),
@@ -133,5 +134,10 @@ mod tests {
         assert_eq!(bad(&[0, 3, -1], None), BadId { position: 1, id: 3 });
         assert_eq!(bad(&[0, 2, -1], Some(3)), BadId { position: 2, id: -1 });
         assert_eq!(check_ids(&[7i64], 3, Some(7)), Ok(()));
+        assert_eq!(
+            check_ids(&[-1i64, i64::MIN, 7], i64::MAX as usize, None),
+            Ok(()),
+            "all of 64 bits"
+        );
     }
 }

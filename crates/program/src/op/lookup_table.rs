@@ -235,6 +235,9 @@ impl Op for LookupTableGrad {
 /// Rows and columns of the table. One that lives on servers has no memory here: its height is in
 /// `height_sections`, and its width is that of the gradient.
 fn table_size(run: &Run<'_>) -> Result<(usize, usize)> {
+    if let Ok(Value::Keyed(table)) = run.value("W") {
+        return Ok((table.height().max(0) as usize, table.width()));
+    }
     let sections = run.attrs().ints("height_sections")?;
     if run.opt_input("W").is_some() || sections.is_empty() {
         let &[height, width] = run.input("W")?.dims() else {

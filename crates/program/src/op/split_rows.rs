@@ -91,8 +91,9 @@ impl Op for SplitSelectedRows {
             start += height;
         }
         let total: i64 = heights.iter().sum();
-        // Ids of 2⁶³ and more are rows of one whole piece.
-        let is_row = |id: i64| tensor::is_row(id, total) && (id >= 0 || heights.len() == 1);
+        // Ids of 2⁶³ - 1 and more are rows of one whole piece.
+        let is_row =
+            |id: i64| (0..total).contains(&id) || heights.len() == 1 && tensor::is_row(id, total);
         if let Some(&id) = x.ids.iter().find(|&&id| !is_row(id)) {
             return Err(tensor::Error::RowOutOfRange { row: id, height: total }.into());
         }

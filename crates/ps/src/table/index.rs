@@ -12,6 +12,7 @@ const ARRAY_ROWS_MAX: u64 = u32::MAX as u64;
 /// costs more than 16 bytes for a row that exists (plus 4 MiB), for tables of any height.
 #[derive(Debug)]
 pub struct RowIndex {
+    /// Rows have lower numbers. The highest table, of [`RowIndex::ALL`], has each number of 64 bits.
     height: u64,
     n_rows: usize,
     form: Form,
@@ -51,11 +52,14 @@ pub struct NamesCursor {
 }
 
 impl RowIndex {
+    /// The height of a table that has a row for each number of 64 bits, the highest number too.
+    pub const ALL: u64 = u64::MAX;
+
     /// The index of a table with `height` rows, of which these exist, in the order of their
     /// positions; `None` if a row occurs twice or is not in the table.
     pub fn from_rows(height: u64, rows: Vec<u64>) -> Option<Self> {
         let mut index = Self { height, n_rows: rows.len(), form: Form::Map(KeyMap::default()) };
-        if rows.iter().any(|&row| row >= height) {
+        if rows.iter().any(|&row| !index.has(row)) {
             return None;
         }
         if height > SMALL_ROWS && !index.is_dense() {
@@ -129,6 +133,11 @@ impl RowIndex {
         Self { height, n_rows: 0, form }
     }
 
+    /// Whether the table has a row of this number.
+    fn has(&self, row: u64) -> bool {
+        row < self.height || self.height == Self::ALL
+    }
+
     /// Rows that the table could have.
     pub fn height(&self) -> u64 {
         self.height
@@ -161,7 +170,7 @@ impl RowIndex {
     /// The position of a row, and whether it was made just now. `None` if it is not a row of the
     /// table, or if there are too many.
     pub fn find_or_make(&mut self, row: u64) -> Option<(usize, bool)> {
-        if row >= self.height {
+        if !self.has(row) {
             return None;
         }
         let (place, is_new) = match &mut self.form {
@@ -233,6 +242,19 @@ mod tests {
         check(10, [7, 2]);
         let high = check(1 << 62, [(1 << 62) - 1, 1 << 40]);
         assert!(high.n_bytes() < 1000, "what does not exist costs nothing");
+    }
+
+    #[test]
+    fn the_highest_table_has_every_number() {
+        let rows = vec![u64::MAX, 0, 1 << 63, u64::MAX - 1, (1 << 63) - 1];
+        let mut index = RowIndex::new(RowIndex::ALL);
+        let made: Vec<_> = rows.iter().map(|&row| index.find_or_make(row)).collect();
+        assert_eq!(made, [0, 1, 2, 3, 4].map(|place| Some((place, true))));
+        assert_eq!(written_down(&index, 2), rows);
+        let again = RowIndex::from_rows(RowIndex::ALL, rows).unwrap();
+        assert_eq!((again.find(u64::MAX), again.sorted()), (Some(0), index.sorted()));
+        assert!(index.reset(vec![7, u64::MAX]));
+        assert_eq!(index.find(u64::MAX), Some(1));
     }
 
     /// All rows by their places.

@@ -88,6 +88,24 @@ pub(crate) fn bias(given: Option<Bias>) -> Option<ParamAttr> {
     given.map_or_else(|| Some(ParamAttr::default()), |bias| bias.0)
 }
 
+/// Rows and width of a table. One of 2⁶³ - 1 rows or more has a row for each id of 64 bits.
+pub(crate) struct TableSize(pub(crate) [i64; 2]);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for TableSize {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        let [height, width]: [Bound<'py, PyAny>; 2] = object.extract()?;
+        let height = match height.extract() {
+            Err(_) if height.gt(i64::MAX).unwrap_or(false) && height.hasattr("__index__")? => {
+                i64::MAX
+            }
+            height => height?,
+        };
+        Ok(TableSize([height, width.extract()?]))
+    }
+}
+
 /// One value or a list of them.
 pub(crate) struct Listed<T>(pub(crate) Vec<T>);
 

@@ -4,7 +4,7 @@ use program::layers::{self, Data, Embedding, Prelu, PreluMode, SparseEmbedding};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use super::arguments::{Floats, Ids, Weight, truth, weight};
+use super::arguments::{Floats, Ids, TableSize, Weight, truth, weight};
 use super::basic::data_type;
 use crate::convert::dtype_from_py;
 use crate::framework::context::layer;
@@ -31,17 +31,17 @@ macro_rules! embeddings {
         fn $name(
             py: Python<'_>,
             input: Ids,
-            size: [i64; 2],
+            size: TableSize,
             #[pyo3(from_py_with = truth)] is_sparse: bool,
             #[pyo3(from_py_with = truth)] is_distributed: bool,
-            padding_idx: Option<i64>,
+            padding_idx: Option<i128>,
             param_attr: Option<Weight>,
             dtype: Option<&Bound<'_, PyAny>>,
         ) -> PyResult<PyVariable> {
             let dtype = dtype.map(dtype_from_py).transpose()?.unwrap_or_default();
             let param_attr = weight(param_attr);
             let options = Embedding { is_sparse, is_distributed, padding_idx, param_attr, dtype };
-            layer(py, |b| layers::$name(b, &input.0, size, options))
+            layer(py, |b| layers::$name(b, &input.0, size.0, options))
         }
     )*};
 }
@@ -56,7 +56,8 @@ embeddings! {
 /// Rows of a table that servers make when they are first used, for ids that end in a dimension of
 /// 1. `entry` says which rows a server takes in (`CountFilterEntry`, `ProbabilityEntry`): the others
 /// read as zeros and do not learn. With `is_test` rows that do not exist read as zeros and are not
-/// made. A program without servers holds the whole table and every row of it takes part.
+/// made. A table of 2**63 - 1 rows, or more, has a row for each id of 64 bits. Without servers every
+/// row takes part.
 #[pyfunction]
 #[pyo3(
     signature = (
@@ -68,8 +69,8 @@ embeddings! {
 fn sparse_embedding(
     py: Python<'_>,
     input: Ids,
-    size: [i64; 2],
-    padding_idx: Option<i64>,
+    size: TableSize,
+    padding_idx: Option<i128>,
     #[pyo3(from_py_with = truth)] is_test: bool,
     entry: Option<String>,
     param_attr: Option<Weight>,
@@ -78,7 +79,7 @@ fn sparse_embedding(
     let dtype = dtype.map(dtype_from_py).transpose()?.unwrap_or_default();
     let param_attr = weight(param_attr);
     let options = SparseEmbedding { padding_idx, is_test, entry, param_attr, dtype };
-    layer(py, |b| layers::sparse_embedding(b, &input.0, size, options))
+    layer(py, |b| layers::sparse_embedding(b, &input.0, size.0, options))
 }
 
 fn add_embeddings(m: &Bound<'_, PyModule>) -> PyResult<()> {

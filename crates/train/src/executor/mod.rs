@@ -10,6 +10,7 @@ pub(crate) mod event;
 mod fetched;
 mod fuse;
 mod hoist;
+mod keyed;
 mod liveness;
 mod packed;
 mod plan;

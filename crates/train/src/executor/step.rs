@@ -13,6 +13,7 @@ use program::{Error as ProgramError, OpDesc};
 use tensor::{DType, PackedMatrix, Tensor, Value, printable};
 
 use super::borrow::Borrows;
+use super::keyed::{self, KeyedUpdate};
 use super::{Interrupt, Options, PackedWeights, Poll, Profile};
 use crate::error::{Error, Result};
 use crate::io;
@@ -127,19 +128,15 @@ pub(super) fn run_block(
         let start = watch.options.profile.then(Instant::now);
         let borrowed = borrows.as_ref().map(|own| own.lend(block, at, vars));
         let mut world = World { blocks, watch };
-        let mut run = Run::new(&step.desc, &step.wiring, vars, spare, &mut world);
         let ran = match &borrowed {
             // What was borrowed goes back even then: others wait for it.
-            Some(_) => catch_unwind(AssertUnwindSafe(|| step.op.run(&mut run))),
-            None => Ok(step.op.run(&mut run)),
+            Some(_) => catch_unwind(AssertUnwindSafe(|| run_step(step, vars, spare, &mut world))),
+            None => Ok(run_step(step, vars, spare, &mut world)),
         };
-        let (mut result, panic) = match ran {
+        let (result, panic) = match ran {
             Ok(result) => (result, None),
             Err(panic) => (Ok(()), Some(panic)),
         };
-        if watch.options.check_nan_inf && result.is_ok() {
-            result = check_finite(step, vars);
-        }
         if let Some(start) = start {
             watch.profile.add(block, step.index, &step.desc.kind, start.elapsed());
         }
@@ -152,6 +149,29 @@ pub(super) fn run_block(
         result.map_err(|source| in_op(block, step, source))?;
     }
     Ok(())
+}
+
+/// Runs one op. One on a table that no memory holds sees the rows that exist.
+fn run_step(
+    step: &Step,
+    vars: &mut [Value],
+    spare: &mut Spare,
+    world: &mut World<'_, '_>,
+) -> program::Result<()> {
+    if let Some((slot, table)) = keyed::started(step)? {
+        vars[slot] = table;
+        return Ok(());
+    }
+    let checks = world.watch.options.check_nan_inf;
+    let update = KeyedUpdate::begin(step, vars)?;
+    let mut result = step.op.run(&mut Run::new(&step.desc, &step.wiring, vars, spare, world));
+    if checks && result.is_ok() {
+        result = check_finite(step, vars);
+    }
+    if let Some(update) = update {
+        update.end(vars);
+    }
+    result
 }
 
 fn in_op(block: usize, step: &Step, source: ProgramError) -> Error {

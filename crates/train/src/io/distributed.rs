@@ -447,7 +447,7 @@ fn piece(whole: &Tensor, placed: &Placement) -> Result<Tensor> {
     };
     let (n_rows, width) = whole.shape().flatten_2d(1);
     // Fluid saves state that is one number once for each piece: [n] instead of [1].
-    let is_copied = placed.is_whole() && placed.dims().iter().product::<i64>() == 1;
+    let is_copied = placed.is_whole() && program::var::n_elements(&placed.dims()) == 1;
     let first = match is_copied {
         true => placed.piece.block.min(n_rows.saturating_sub(1)),
         false => placed.offset().max(0) as usize / width.max(1),

@@ -71,7 +71,7 @@ impl WholeFetch {
         for (var, (origin, blocks)) in by_origin.into_iter().enumerate() {
             let first = blocks.values().next();
             for (piece, placed) in blocks.values().enumerate() {
-                let n_bytes = placed.dims().iter().product::<i64>().saturating_mul(4);
+                let n_bytes = program::var::n_elements(&placed.dims()).saturating_mul(4);
                 let place = PieceIndex { var, piece };
                 let sized = SizedPiece { n_bytes, var: wire_id(&placed.piece), place };
                 by_server.entry(placed.piece.server).or_default().push(sized);

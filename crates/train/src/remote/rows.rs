@@ -127,14 +127,12 @@ fn partition(look_up: &LookUpRoute, distinct: &[i64]) -> Result<(Keys, Vec<Optio
         }
         let at = match look_up.partition {
             IdPartition::Hash => server_of(id, pieces.len()),
+            _ if pieces.len() == 1 => 0,
             IdPartition::Range | IdPartition::Done => {
                 pieces.partition_point(|piece| piece.rows.end <= id)
             }
         };
-        let has_all = |end: i64| id < 0 && tensor::is_row(id, end);
-        let Some(piece) =
-            pieces.get(at).filter(|one| one.rows.contains(&id) || has_all(one.rows.end))
-        else {
+        let Some(piece) = pieces.get(at).filter(|piece| piece.has(id)) else {
             let var = look_up.ids.first().cloned().unwrap_or_default();
             let height = pieces.last().map_or(0, |piece| piece.rows.end);
             return Err(Error::IdOutOfRange { var, position: 0, id, height });

@@ -16,6 +16,7 @@ use tensor::{DType, Distribution, RowInit};
 use super::plan::{JobPlan, Param};
 use super::server::Threads;
 use crate::error::{Error, Result};
+use crate::table_bytes::{WHOLE_BYTES_MAX, table_bytes};
 
 /// Marks an init op whose variable is made row by row.
 pub(crate) const ON_TOUCH: &str = "on_touch";
@@ -28,8 +29,6 @@ pub(crate) const ROW_ENTRY: &str = "row_entry";
 const NORMAL_BYTES_MAX: u64 = 64 << 20;
 /// A table whose weights take more is saved by rows. If it must be kept whole, the user is warned.
 const LARGE_BYTES: u64 = 1 << 30;
-/// No server keeps a whole table of more.
-const WHOLE_BYTES_MAX: u64 = 1 << 40;
 
 /// How one part of a table is kept.
 type RowInits = std::result::Result<Vec<(String, RowInit)>, KeptWhole>;
@@ -62,7 +61,7 @@ fn tables(main: &Program, startup: &Program) -> Result<BTreeMap<String, RowInits
         let table = TableRequest {
             name: &placed.piece.name,
             dims: &placed.dims(),
-            n_bytes: bytes(&placed.origin_dims),
+            n_bytes: table_bytes(&placed.origin_dims),
             draws_rows: has_entry(main, &placed.piece.name)
                 || job.lookup_table.as_ref() == Some(&placed.origin),
         };
@@ -139,19 +138,16 @@ fn is_normal(init: RowInit) -> bool {
     matches!(init, RowInit::Drawn { shape: Distribution::Normal(..), .. })
 }
 
-/// Bytes of the weights.
-fn bytes(dims: &[i64]) -> u64 {
-    let dims = dims.iter().map(|&dim| dim.max(0) as u64);
-    dims.fold(size_of::<f32>() as u64, u64::saturating_mul)
+/// Whether the numbers of a parameter can be counted. Nobody knows where a row of another one begins: it is
+/// spread by hash.
+fn is_countable(dims: &[i64]) -> bool {
+    let n = dims.iter().try_fold(1i64, |n, &dim| n.checked_mul(dim));
+    n.is_some_and(|n| n <= i64::MAX / 8)
 }
 
-/// Refuses a parameter whose numbers cannot be counted.
-pub(super) fn check_countable(name: &str, dims: &[i64]) -> Result<()> {
-    let n = dims.iter().try_fold(1i64, |n, &dim| n.checked_mul(dim));
-    match n.is_some_and(|n| n <= i64::MAX / 8) {
-        true => Ok(()),
-        false => Err(Error::TableTooHigh { table: name.to_string(), dims: dims.to_vec() }),
-    }
+/// That nobody can hold a table, which must be whole.
+fn too_large(param: &Param, why: String) -> Error {
+    Error::TableTooLarge { table: param.name.clone(), n_bytes: table_bytes(&param.dims), why }
 }
 
 /// How the rows of a variable start, if one init op says so row by row.
@@ -228,8 +224,8 @@ pub(super) fn entries(main: &Program) -> Result<BTreeMap<String, String>> {
 
 impl JobPlan {
     /// Which server has which row of a parameter. Tables without a fixed vocabulary (`is_distributed`,
-    /// or all of whose look-ups may have an entry rule) are spread by hash, if servers keep them by
-    /// rows.
+    /// or all of whose look-ups may have an entry rule, or too high to be counted) are spread by hash,
+    /// if servers keep them by rows.
     pub(super) fn spread(
         &self,
         main: &Program,
@@ -239,7 +235,13 @@ impl JobPlan {
         let ops = main.blocks().iter().flat_map(|block| &block.ops);
         let mut look_ups = ops
             .filter(|op| op.traits().looks_up && op.input_names("W").first() == Some(&param.name));
-        let is_open = param.is_distributed || look_ups.all(|op| op.attrs.get(ENTRY).is_some());
+        let is_countable = is_countable(&param.dims);
+        let is_open = !is_countable
+            || param.is_distributed
+            || look_ups.all(|op| op.attrs.get(ENTRY).is_some());
+        if !param.is_remote && !is_countable {
+            return Err(too_large(param, self.why_not_remote()));
+        }
         if !param.is_remote || !is_open {
             return Ok(Spread::Range);
         }
@@ -248,12 +250,21 @@ impl JobPlan {
         let table = TableRequest {
             name: &param.name,
             dims: &param.dims,
-            n_bytes: bytes(&param.dims),
+            n_bytes: table_bytes(&param.dims),
             draws_rows: self.entries.contains_key(&param.name) || param.is_distributed,
         };
         match kept(main, startup, &ops[param.update], others, table)? {
             Ok(_) => Ok(Spread::Hash),
-            Err(_) => Ok(Spread::Range),
+            Err(_) if is_countable => Ok(Spread::Range),
+            Err(KeptWhole(why)) => Err(too_large(param, why)),
+        }
+    }
+
+    /// Why trainers hold a table and do not ask for rows of it.
+    fn why_not_remote(&self) -> String {
+        match self.is_geo() {
+            true => "trainers of GEO hold it".to_string(),
+            false => "it is not only looked up by sparse embeddings".to_string(),
         }
     }
 
@@ -274,7 +285,7 @@ impl JobPlan {
     pub(super) fn keep_rows(&mut self, main: &Program, startup: &Program) -> Result<()> {
         let asks = |param: &Param| {
             let is_ruled = self.entries.contains_key(&param.name);
-            is_ruled || bytes(&param.dims) > LARGE_BYTES || param.is_distributed
+            is_ruled || table_bytes(&param.dims) > LARGE_BYTES || param.is_distributed
         };
         if !self.params.iter().any(asks) {
             return Ok(());
@@ -302,15 +313,14 @@ impl JobPlan {
                     continue;
                 }
                 Some(Err(KeptWhole(why))) => why,
-                None if self.is_geo() => "trainers of GEO hold it".to_string(),
-                None => "it is not only looked up by sparse embeddings".to_string(),
+                None => self.why_not_remote(),
             };
-            let (table, n_bytes) = (param.name.clone(), bytes(&param.dims));
+            let (table, n_bytes) = (param.name.clone(), table_bytes(&param.dims));
             if self.entries.contains_key(&param.name) {
                 return Err(Error::EntryNeedsRows { table, why });
             }
             if n_bytes > WHOLE_BYTES_MAX {
-                return Err(Error::TableTooLarge { table, n_bytes, why });
+                return Err(too_large(param, why));
             }
             if n_bytes <= LARGE_BYTES {
                 continue;

@@ -199,7 +199,6 @@ impl JobPlan {
         for (update, op) in ops.iter().enumerate() {
             let Some(Updated { param: name, grad }) = updated(op) else { continue };
             let dims = main.need_var(0, name)?.meta.dims.clone();
-            on_touch::check_countable(name, &dims)?;
             let chain = GradChain::of(ops, update, grad);
             kept.extend(&chain.kept);
             let is_sparse = main.need_var(0, &chain.sent)?.meta.kind == VarKind::SelectedRows;

@@ -16,12 +16,12 @@ def sparse_embedding(
     """Rows of a table that servers make when they are first used; ids end in a dimension of 1.
 
     Every optimizer and every mode but GEO works as for ``embedding(is_sparse=True)``, and ``size``
-    may be as high as ids get: only rows that were used cost memory. Rows are cut into ranges over
-    the servers, so ids should be spread over the whole height (hashed, say).
+    may be as high as ids get: only rows that were used cost memory. ``[2**63 - 1, width]`` has a row
+    for each id of 64 bits; an id beyond a lower height is an error.
 
     Args:
         entry: which rows servers take in, ``CountFilterEntry`` or ``ProbabilityEntry``. The others
-            read as zeros and do not learn. Without servers the table is whole and all take part.
+            read as zeros and do not learn. Without servers all take part.
         is_test: rows that do not exist read as zeros and are not made.
     """
     if entry is not None and not isinstance(entry, EntryAttr):

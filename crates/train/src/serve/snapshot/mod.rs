@@ -22,7 +22,7 @@ pub(in crate::serve) use file::{FileReader, FileWriter, Kind};
 pub(in crate::serve) use folder::Folder;
 pub(in crate::serve) use header::{CutId, FileKind, Header, Owner};
 pub(in crate::serve) use layout::{Layout, VarLayout, digest};
-pub(in crate::serve) use names::{names_section, read_names, read_waiting, waiting_to_bytes};
+pub(in crate::serve) use names::{RowNumbers, names_section, read_waiting, waiting_to_bytes};
 pub(in crate::serve) use rows::{Places, RowsChunk, RowsHead, read_places, read_rows};
 pub(in crate::serve) use rows_state::{Picks, RowsState};
 pub(in crate::serve) use source::{ServerRead, ServerState, Source, finished_files};

@@ -5,6 +5,7 @@ use ps::table::RowNames;
 use super::fields::{FieldReader, Fields, u32s, u64s};
 use super::file::{FileReader, Kind};
 use crate::error::BadSnapshot;
+use crate::row_set::RowSet;
 
 /// Bytes of a row that waits: its number and how often it was named.
 const WAITING_BYTES: usize = 12;
@@ -27,31 +28,83 @@ pub(in crate::serve) fn names_section(names: &RowNames, n_rows: u64) -> (Kind, V
     }
 }
 
-/// Reads such a section; `rows` has a number for each place from `start` on.
-pub(in crate::serve) fn read_names(
-    file: &mut FileReader,
-    kind: Kind,
-    start: usize,
-    rows: &mut [u64],
-) -> Result<(), BadSnapshot> {
-    let bytes = file.contents()?;
-    let parts = &mut FieldReader(&bytes);
-    let first = parts.u64();
-    let filled = first.filter(|_| parts.0.len().is_multiple_of(8)).and_then(|first| {
-        if kind == Kind::NamesByPlace {
-            let first = usize::try_from(first).ok()?.checked_sub(start)?;
-            let to = rows.get_mut(first..first.checked_add(parts.0.len() / 8)?)?;
-            to.iter_mut().zip(u64s(parts.0)).for_each(|(to, row)| *to = row);
-            return Some(());
-        }
-        let mut numbers = u32s(parts.0);
-        while let (Some(offset), Some(place)) = (numbers.next(), numbers.next()) {
-            *rows.get_mut((place as usize).checked_sub(start)?)? =
-                first.checked_add(offset.into())?;
-        }
+/// Numbers of rows by their places, while files are read that have them.
+#[derive(Debug, Default)]
+pub(in crate::serve) struct RowNumbers {
+    /// The first places, whose numbers are elsewhere.
+    n_before: usize,
+    numbers: Vec<u64>,
+    /// Places whose numbers have come: each number of 64 bits may be one of a row.
+    named: RowSet,
+}
+
+impl RowNumbers {
+    /// How many rows there are.
+    pub(in crate::serve) fn len(&self) -> usize {
+        self.n_before + self.numbers.len()
+    }
+
+    /// There are so many rows; false if there were more.
+    pub(in crate::serve) fn grow(&mut self, n_rows: usize) -> bool {
+        let is_more = n_rows >= self.len();
+        self.numbers.resize(n_rows.saturating_sub(self.n_before).max(self.numbers.len()), 0);
+        is_more
+    }
+
+    /// The number of the row at a place, if it is here and has come.
+    pub(in crate::serve) fn get(&self, place: usize) -> Option<u64> {
+        let number = self.numbers.get(place.checked_sub(self.n_before)?)?;
+        self.named.contains(place).then_some(*number)
+    }
+
+    /// Whether the numbers of all rows have come.
+    pub(in crate::serve) fn is_complete(&self) -> bool {
+        self.named.len() == self.len()
+    }
+
+    /// The numbers that are here; they are elsewhere then.
+    pub(in crate::serve) fn take(&mut self) -> Vec<u64> {
+        let numbers = std::mem::take(&mut self.numbers);
+        self.n_before += numbers.len();
+        numbers
+    }
+
+    fn set(&mut self, place: usize, number: u64) -> Option<()> {
+        *self.numbers.get_mut(place.checked_sub(self.n_before)?)? = number;
+        self.named.insert(place);
         Some(())
-    });
-    filled.ok_or_else(|| file.damaged("numbers of rows cannot be read"))
+    }
+
+    /// Gives rows their numbers, from the one at `first` on; nothing if there are not so many.
+    pub(in crate::serve) fn set_all(
+        &mut self,
+        first: usize,
+        numbers: impl IntoIterator<Item = u64>,
+    ) -> Option<()> {
+        numbers.into_iter().zip(first..).try_for_each(|(number, place)| self.set(place, number))
+    }
+
+    /// Reads a section that [`names_section`] made.
+    pub(in crate::serve) fn read(
+        &mut self,
+        file: &mut FileReader,
+        kind: Kind,
+    ) -> Result<(), BadSnapshot> {
+        let bytes = file.contents()?;
+        let parts = &mut FieldReader(&bytes);
+        let first = parts.u64();
+        let filled = first.filter(|_| parts.0.len().is_multiple_of(8)).and_then(|first| {
+            if kind == Kind::NamesByPlace {
+                return self.set_all(usize::try_from(first).ok()?, u64s(parts.0));
+            }
+            let mut numbers = u32s(parts.0);
+            while let (Some(offset), Some(place)) = (numbers.next(), numbers.next()) {
+                self.set(place as usize, first.checked_add(offset.into())?)?;
+            }
+            Some(())
+        });
+        filled.ok_or_else(|| file.damaged("numbers of rows cannot be read"))
+    }
 }
 
 /// The bytes of rows that wait.

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::file::FileReader;
 use super::layout::VarLayout;
+use super::names::RowNumbers;
 use super::rows::{Places, RowsHead, read_picked, read_places, read_rows};
 use crate::error::SnapshotResult;
 
@@ -34,7 +35,7 @@ const ROW_BYTES_MAX: u64 = 1 << 28;
 pub(in crate::serve) struct RowsState {
     pub(in crate::serve) head: RowsHead,
     /// Their numbers, in the order of their places; none if all exist and each is at its number.
-    pub(in crate::serve) numbers: Vec<u64>,
+    pub(in crate::serve) numbers: RowNumbers,
     /// The bytes of those that are picked, by variable.
     pub(in crate::serve) values: Vec<Vec<u8>>,
     /// For each place, where its row is among those that are picked; none if all rows exist and all are here.
@@ -57,8 +58,7 @@ impl RowsState {
 
     /// The numbers of the rows in `values`, in their order; none for the one that stands for those that do not exist.
     pub(in crate::serve) fn picked(&self) -> impl Iterator<Item = Option<u64>> {
-        let number = |row: usize| self.numbers.get(row).copied().unwrap_or(u64::MAX);
-        self.picked.iter().map(move |&place| self.row_at(place as usize).map(number))
+        self.picked.iter().map(|&place| self.numbers.get(self.row_at(place as usize)?))
     }
 
     /// Whether all rows that have a number have come.
@@ -104,7 +104,7 @@ impl RowsState {
             return Err("a table is another one than before");
         }
         if !head.inits.is_empty() {
-            self.numbers.resize(head.n_rows as usize, u64::MAX);
+            self.numbers.grow(head.n_rows as usize);
         }
         self.values.resize(head.vars.len(), Vec::new());
         self.head = head;
@@ -133,6 +133,9 @@ impl RowsState {
         let row_bytes = self.head.vars.iter().map(|(_, row_bytes)| *row_bytes as usize).sum();
         let places = read_places(file, row_bytes, self.n_places())?;
         if !self.is_whole() {
+            if !self.numbers.is_complete() {
+                return Err(file.damaged("a row has no number"));
+            }
             self.pick(layout, picks);
             self.bring_back(&places);
         }
@@ -159,7 +162,7 @@ impl RowsState {
         let weights = self.head.vars.first();
         let weights = weights.and_then(|(name, _)| layout.iter().find(|var| var.name == *name));
         for place in self.slots.len()..n_places {
-            let number = self.row_at(place).map(|row| self.numbers.get(row).copied());
+            let number = self.row_at(place).map(|row| self.numbers.get(row));
             let is_picked = match (number, weights) {
                 // Every server needs to know what became of rows that do not exist.
                 (None, _) => true,
@@ -236,13 +239,13 @@ mod tests {
     fn only_picked_rows_take_memory_and_more_may_come() {
         let (mut rows, layout) = (RowsState::default(), [VarLayout::whole("t", &[9, 3])]);
         rows.resize(head(3, 12), 200).unwrap();
-        rows.numbers.copy_from_slice(&[4, 5, 6]);
+        rows.numbers.set_all(0, [4, 5, 6]).unwrap();
         rows.pick(&layout, &Even);
         let slots = |rows: &RowsState| (0..6).map(|place| rows.slot(place)).collect::<Vec<_>>();
         // Place 1 stands for rows that do not exist.
         assert_eq!(slots(&rows), [Some(0), Some(1), None, Some(2), None, None]);
         rows.resize(head(5, 12), 200).unwrap();
-        rows.numbers[3..].copy_from_slice(&[7, 8]);
+        rows.numbers.set_all(3, [7, 8]).unwrap();
         rows.pick(&layout, &Even);
         assert_eq!(slots(&rows), [Some(0), Some(1), None, Some(2), None, Some(3)]);
         assert_eq!(rows.values[0].len(), 4 * 12);
@@ -254,14 +257,14 @@ mod tests {
     fn what_was_taken_takes_memory_again_when_it_changes() {
         let (mut rows, layout) = (RowsState::default(), [VarLayout::whole("t", &[9, 3])]);
         rows.resize(head(3, 12), 200).unwrap();
-        rows.numbers.copy_from_slice(&[4, 5, 6]);
+        rows.numbers.set_all(0, [4, 5, 6]).unwrap();
         rows.pick(&layout, &Even);
         let picked = |rows: &RowsState| rows.picked().collect::<Vec<_>>();
         assert_eq!(picked(&rows), [Some(4), None, Some(6)]);
         rows.forget();
         assert_eq!((picked(&rows), rows.values[0].len()), (vec![], 0));
         rows.resize(head(4, 12), 200).unwrap();
-        rows.numbers[3] = 8;
+        rows.numbers.set_all(3, [8]).unwrap();
         rows.pick(&layout, &Even);
         // Rows 5 and 6; the one that is new was picked already.
         rows.bring_back(&Places::Run(2..5));

@@ -15,7 +15,7 @@ use super::folder::{
 use super::header::{FileKind, Header, Owner};
 use super::journal::Journal;
 use super::layout::{Layout, VarLayout};
-use super::names::{read_names, read_waiting};
+use super::names::read_waiting;
 use super::rows::RowsHead;
 use super::rows_state::{Picks, RowsState};
 use super::value::read_value;
@@ -334,7 +334,7 @@ impl TableState {
                 rows.resize(head, file.n_left()).map_err(|problem| file.damaged(problem))?;
             }
             (Kind::NamesByPlace | Kind::NamesByRow, Some(rows)) => {
-                read_names(file, kind, 0, &mut rows.numbers)?;
+                rows.numbers.read(file, kind)?;
             }
             (Kind::Rows, Some(rows)) => rows.take(file, layout, picks)?,
             (Kind::Waiting, Some(rows)) => rows.waiting.extend(read_waiting(file)?),

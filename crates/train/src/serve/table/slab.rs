@@ -80,7 +80,7 @@ pub(super) struct Slab {
 /// Numbers that rows may have in an index; the highest table has all of 64 bits.
 fn index_height(share: &Share) -> u64 {
     match share.height() {
-        i64::MAX => u64::MAX,
+        i64::MAX => RowIndex::ALL,
         height => height.max(0) as u64,
     }
 }

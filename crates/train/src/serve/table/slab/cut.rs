@@ -9,7 +9,7 @@ use super::{GROW_ROWS, Slab, row_vars};
 use crate::error::BadSnapshot;
 use crate::scope::Scope;
 use crate::serve::snapshot::{
-    FileReader, Kind, RowsHead, names_section, read_names, read_waiting, waiting_to_bytes,
+    FileReader, Kind, RowsHead, names_section, read_waiting, waiting_to_bytes,
 };
 use crate::serve::table::cut::{CutChunk, CutStep, RowsCut};
 use crate::serve::table::tracking::{Extent, Tracking};
@@ -172,10 +172,7 @@ impl Slab {
                 let head = RowsHead::read(file)?;
                 self.load_head(scope, &head).map_err(|problem| file.damaged(problem))
             }
-            Kind::NamesByPlace | Kind::NamesByRow => {
-                let (start, rows) = self.loading.names();
-                read_names(file, kind, start, rows)
-            }
+            Kind::NamesByPlace | Kind::NamesByRow => self.loading.numbers().read(file, kind),
             Kind::Rows => {
                 self.loading.begin_index(&self.index);
                 row_vars(scope, &self.vars).load(file, self.loading.n_rows() + 1)

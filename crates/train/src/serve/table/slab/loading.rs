@@ -5,8 +5,8 @@ use std::thread::{self, JoinHandle};
 
 use ps::table::RowIndex;
 
-/// No row has this number.
-const NO_ROW: u64 = u64::MAX;
+use crate::serve::snapshot::RowNumbers;
+
 /// The index of a smaller table is made at the end.
 const N_ROWS_MIN: usize = 1 << 16;
 
@@ -15,49 +15,48 @@ const N_ROWS_MIN: usize = 1 << 16;
 pub(super) struct SlabLoad {
     /// Makes the index of the first rows.
     index: Option<JoinHandle<Option<RowIndex>>>,
-    n_indexed: usize,
-    /// Numbers of the others, by their places.
-    rows: Vec<u64>,
+    /// Numbers of the others.
+    numbers: RowNumbers,
 }
 
 impl SlabLoad {
     /// How many rows there are.
     pub(super) fn n_rows(&self) -> usize {
-        self.n_indexed + self.rows.len()
+        self.numbers.len()
     }
 
     /// There are so many rows; the error is what is wrong with that.
     pub(super) fn resize(&mut self, n_rows: usize) -> Result<(), &'static str> {
-        let n_rows = n_rows.checked_sub(self.n_indexed);
-        let n_rows = n_rows.filter(|&n| n >= self.rows.len());
-        self.rows.resize(n_rows.ok_or("a table has lost rows")?, NO_ROW);
-        Ok(())
+        if self.numbers.grow(n_rows) { Ok(()) } else { Err("a table has lost rows") }
     }
 
-    /// Where numbers of rows go, and the place of the first.
-    pub(super) fn names(&mut self) -> (usize, &mut [u64]) {
-        (self.n_indexed, &mut self.rows)
+    /// Where numbers of rows go.
+    pub(super) fn numbers(&mut self) -> &mut RowNumbers {
+        &mut self.numbers
     }
 
     /// The numbers of the rows so far are complete: rows follow. `old` is the index that the table has:
     /// one that fits is used again.
     pub(super) fn begin_index(&mut self, old: &RowIndex) {
-        let is_new = self.index.is_none() && self.rows.len() >= N_ROWS_MIN;
-        if is_new && old.n_rows() < self.rows.len() {
-            let (height, rows) = (old.height(), std::mem::take(&mut self.rows));
-            self.n_indexed = rows.len();
+        let is_new = self.index.is_none() && self.numbers.len() >= N_ROWS_MIN;
+        if is_new && self.numbers.is_complete() && old.n_rows() < self.numbers.len() {
+            let (height, rows) = (old.height(), self.numbers.take());
             self.index = Some(thread::spawn(move || RowIndex::from_rows(height, rows)));
         }
     }
 
     /// Completes the index; the error is what is wrong with the rows.
-    pub(super) fn finish(self, index: &mut RowIndex) -> Result<(), &'static str> {
+    pub(super) fn finish(mut self, index: &mut RowIndex) -> Result<(), &'static str> {
         let wrong = "a table has a row twice, or one without a number";
+        if !self.numbers.is_complete() {
+            return Err(wrong);
+        }
+        let rows = self.numbers.take();
         let Some(thread) = self.index else {
-            return if index.reset(self.rows) { Ok(()) } else { Err(wrong) };
+            return if index.reset(rows) { Ok(()) } else { Err(wrong) };
         };
         *index = thread.join().ok().flatten().ok_or(wrong)?;
-        for row in self.rows {
+        for row in rows {
             if !index.find_or_make(row).is_some_and(|(_, is_new)| is_new) {
                 return Err(wrong);
             }
@@ -76,8 +75,7 @@ mod tests {
         for rows in [first, then] {
             let n_before = loading.n_rows();
             loading.resize(n_before + rows.len()).unwrap();
-            let (start, names) = loading.names();
-            names[n_before - start..].copy_from_slice(rows);
+            loading.numbers().set_all(n_before, rows.iter().copied()).unwrap();
             loading.begin_index(index);
         }
         assert_eq!(loading.n_rows(), first.len() + then.len());
@@ -97,8 +95,23 @@ mod tests {
             loaded(first, &then[..3], &mut index).unwrap();
             assert_eq!(index.n_rows(), first.len() + 3);
             assert!(loaded(first, &first[..1], &mut index).is_err(), "a row twice");
-            assert!(loaded(first, &[NO_ROW], &mut index).is_err());
+            assert!(loaded(first, &[u64::MAX], &mut index).is_err(), "no row of the table");
         }
-        assert!(SlabLoad { rows: vec![1, 2], ..SlabLoad::default() }.resize(1).is_err());
+        let mut loading = SlabLoad::default();
+        loading.resize(2).unwrap();
+        assert!(loading.resize(1).is_err());
+        loading.numbers().set_all(1, [5]).unwrap();
+        assert!(loading.finish(&mut RowIndex::new(9)).is_err(), "a row without a number");
+    }
+
+    #[test]
+    fn the_highest_number_is_a_row_like_any_other() {
+        let first: Vec<u64> = (0..N_ROWS_MIN as u64).map(|n| n.wrapping_mul(1 << 50 | 1)).collect();
+        for (first, then) in [(&first[..], &[u64::MAX][..]), (&[u64::MAX][..], &[1 << 63][..])] {
+            let mut index = RowIndex::new(RowIndex::ALL);
+            loaded(first, then, &mut index).unwrap();
+            assert_eq!(index.n_rows(), first.len() + then.len());
+            assert!(index.find(u64::MAX).is_some());
+        }
     }
 }
