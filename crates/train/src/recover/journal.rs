@@ -16,8 +16,10 @@ use super::runs::{Outcome, Past, RunsReader, RunsWriter, Stretch};
 use crate::error::{Error, Result};
 
 /// The form of a part.
-const VERSION: u8 = 2;
-/// The form before: every event by itself.
+const VERSION: u8 = 4;
+/// The form before: with whole digests of what was fed, and the place of every change.
+const VERSION_WITH_DIGESTS: u8 = 2;
+/// The first form: every event by itself.
 const VERSION_WITHOUT_RUNS: u8 = 1;
 /// A part that says that the journal has reached its limit, and from which event on nothing is kept.
 const VERSION_OF_THE_END: u8 = 3;
@@ -83,7 +85,7 @@ impl Journal {
         let mut writer = RunsWriter::default();
         for JournalEntry { print, outcome } in self.entries.range(start..end.max(start)) {
             let label = self.labels.get(&print.names).cloned().unwrap_or_default();
-            writer.push(Past { print: *print, label, outcome: outcome.clone() });
+            writer.push(Past { print: print.kept(), label, outcome: outcome.clone() });
         }
         part_of(first, writer)
     }
@@ -182,7 +184,7 @@ impl PartReader {
             at: body.len() - from.n_left(),
             first,
             n_left,
-            runs: RunsReader::default(),
+            runs: RunsReader::new(version == VERSION_WITH_DIGESTS),
             labels: HashMap::new(),
             stretch: None,
         })
@@ -205,7 +207,7 @@ impl PartReader {
         }
         let mut from = ByteReader::new(&self.body[self.at..]);
         let stretch = match self.version {
-            VERSION => self.runs.next(&mut from)?,
+            VERSION | VERSION_WITH_DIGESTS => self.runs.next(&mut from)?,
             _ => Stretch { events: vec![read_entry(&mut from, &mut self.labels)?], n_times: 1 },
         };
         self.at = self.body.len() - from.n_left();
@@ -275,7 +277,7 @@ fn read_parts(journal: &[u8]) -> Result<(Vec<PartReader>, Option<JournalEnd>)> {
             end = end.filter(|end| end.first <= told.first).or(Some(told));
             continue;
         }
-        if ![VERSION, VERSION_WITHOUT_RUNS].contains(&version) {
+        if ![VERSION, VERSION_WITH_DIGESTS, VERSION_WITHOUT_RUNS].contains(&version) {
             return Err(Error::BadState("a journal of another release"));
         }
         parts.push(PartReader::new(version, reader.bytes()?)?);
@@ -344,7 +346,7 @@ fn read_entry(body: &mut ByteReader<'_>, labels: &mut HashMap<u64, String>) -> R
         _ => Outcome::Error(body.str()?.to_string()),
     };
     let label = labels.get(&print.names).cloned().unwrap_or_default();
-    Ok(Past { print, label, outcome })
+    Ok(Past { print: print.kept(), label, outcome })
 }
 
 #[cfg(test)]
