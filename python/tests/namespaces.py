@@ -34,8 +34,10 @@ class Machines(Cluster):
             port = "port%d" % at
             ip("-n", self._switch, "link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", name)
             ip("-n", self._switch, "link", "set", port, "master", "br0", "up")
-            ip("-n", name, "addr", "add", address + "/24", "dev", "eth0")
             ip("-n", name, "link", "set", "eth0", "up")
+            # Nobody else has it: it need not be asked for.
+            suffix = ["/64", "nodad"] if ":" in address else ["/24"]
+            ip("-n", name, "addr", "add", address + suffix[0], "dev", "eth0", *suffix[1:])
             ip("netns", "exec", name, "true")
 
     def disconnect(self):

@@ -43,6 +43,30 @@ def test_a_trainer_that_is_asked_to_end_has_not_succeeded(processes):
     processes.finish()
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_trainer_that_is_asked_to_end_does_not_wait_for_a_server_that_has(processes, number):
+    """All are asked at once, and a server may be through first."""
+    cluster = processes.cluster
+    for one in (0, 1):
+        processes.server(one)
+        processes.trainer(one)
+    cluster.wait_for("trainer 1", "step 20\n")
+    cluster.signal("server 1", number)
+    cluster.wait("server 1")
+    cluster.wait_for("trainer 0", "is away")
+    for one in (0, 1):
+        cluster.signal("trainer %d" % one, signal.SIGTERM)
+    for one in (0, 1):
+        log = cluster.expect("trainer %d" % one, TERMINATED, limit=20)
+        assert "this trainer was asked to end, it ends now" in log, log
+    cluster.signal("server 0", signal.SIGTERM)
+    cluster.expect("server 0", TERMINATED, limit=30)
+    for one in (0, 1):
+        processes.server(one)
+        processes.trainer(one)
+    processes.finish()
+
+
 def test_so_has_one_of_a_job_without_snapshots(cluster):
     endpoints = free_endpoints(1)
     cluster.start("server 0", JOB, "sync", "100000", "model", PACE=PACE, **server_variables(endpoints, 0, 1))

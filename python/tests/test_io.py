@@ -385,13 +385,23 @@ fluid.io.save_persistables(exe, "model")
 """
 
 
-def test_the_next_load_removes_what_a_killed_save_left(child, tmp_path):
-    """A folder that programs would take for an epoch."""
+def test_programs_that_list_a_folder_do_not_see_what_a_killed_save_left(child, tmp_path):
+    """Neither those that take each folder for an epoch, nor those that load each file."""
     ended = child("-c", KILLED)
     assert ended.returncode == -signal.SIGXFSZ, ended.stderr
     model = tmp_path / "model"
-    assert [path.name for path in model.iterdir() if path.is_dir()] == [".paddlewheel.saving"]
+    for folder in (model, tmp_path):
+        assert [path.name for path in folder.iterdir() if path.is_dir() and path != model] == []
+    assert sorted(path.name for path in model.iterdir()) == [".paddlewheel", "large", "small"]
     saved = (model / "large").read_bytes()
     assert sorted(fluid.load_program_state(str(model))) == ["large", "small"]
-    assert sorted(path.name for path in model.iterdir()) == [".paddlewheel", "large", "small"]
+    for path in model.iterdir():
+        main = fluid.Program()
+        var = main.global_block().create_var(name=path.name, persistable=True, dtype="float32")
+        fluid.io.load_vars(fluid.Executor(fluid.CPUPlace()), str(model), main, vars=[var])
     assert (model / "large").read_bytes() == saved
+    # The next save removes it.
+    left = [path for path in tmp_path.parents if list(path.glob(".paddlewheel.saving-*/stage-*"))]
+    assert left, "nothing was left to be found"
+    assert child("-c", KILLED.partition("# The system")[0]).returncode == 0
+    assert not [path for path in tmp_path.parents if list(path.glob(".paddlewheel.saving-*/stage-*"))]

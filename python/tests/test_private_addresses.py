@@ -315,3 +315,48 @@ def test_a_trainer_without_servers_is_refused_if_a_stranger_came_first(machines)
     log = job.log("trainer 2")
     assert "the number of trainer 2 is taken by another key" in log and "from %s" % D in log, job.logs()
     assert job.is_running("trainer 0") and job.is_running("stranger")
+
+
+@pytest.mark.parametrize("n_servers, n_trainers", [(1, 2), (2, 2)])
+def test_unique_local_addresses_are_private(machines, n_servers, n_trainers):
+    """IPv6, fc00::/7."""
+    places = ["fd12:3456:789a::%d" % at for at in (1, 2)]
+    job = Job(machines(*places), [], n_trainers, 20)
+    job.endpoints = ["[%s]:36000" % place for place in places[:n_servers]]
+    names = []
+    for at in range(n_trainers):
+        names.append("trainer %d" % at)
+        job.trainer(at, places[at % 2])
+    for at in range(n_servers):
+        names.append("server %d" % at)
+        job.machines.script(places[at], names[-1], job.path, **server_variables(job.endpoints, at, n_trainers))
+    for name in names:
+        said_once(job.machines.expect(name))
+
+
+def test_other_addresses_of_ipv6_are_refused(machines):
+    job = Job(machines("2001:db8::1"), [], 1, 5)
+    job.endpoints = ["[2001:db8::1]:36000"]
+    job.trainer(0, "2001:db8::1")
+    assert job.machines.wait("trainer 0") != 0
+    log = job.machines.log("trainer 0")
+    assert "is not of this machine alone, and the job has no secret" in log and "server not ready" not in log, log
+
+
+def test_names_of_private_addresses_are_private(machines):
+    """`ip netns exec` gives each machine the files below /etc/netns."""
+    job = machines(A, B)
+    hosts = write(job.folder / "hosts", "127.0.0.1 localhost\n%s ps0.example\n%s worker1\n203.0.113.9 public.example\n" % (A, B))
+    within = 'mount --bind "%s" /etc/hosts && exec "%s" -u "%s"'
+    path = write(job.folder / "train.py", short_job(20))
+    text = within % (hosts, sys.executable, path)
+    endpoints = ["ps0.example:36000"]
+    job.run(A, "server 0", text, **server_variables(endpoints, 0, 2))
+    job.run(A, "trainer 0", text, **trainer_variables(endpoints, 0, 2))
+    job.run(B, "trainer 1", text, **trainer_variables(endpoints, 1, 2))
+    for name in ("server 0", "trainer 0", "trainer 1"):
+        said_once(job.expect(name))
+    job.run(A, "to the public", text, **trainer_variables(["public.example:36000"], 0, 1))
+    assert job.wait("to the public") != 0
+    log = job.log("to the public")
+    assert "the job has no secret" in log and "server not ready" not in log, log

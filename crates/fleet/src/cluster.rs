@@ -16,6 +16,7 @@ pub fn cluster_of_process() -> Result<Cluster> {
     let cluster = Cluster::new(flags.patience(), usual_log());
     cluster.set_access(access::current()?);
     cluster.set_redo_bytes(flags.recovery_memory());
+    cluster.set_journal_bytes(flags.journal_bytes());
     cluster.set_request_bytes(flags.request_memory());
     if flags.lets_trainers_back() {
         cluster.keep_each_other(flags.snapshot_every()?);

@@ -83,6 +83,7 @@ const DEFAULTS: &[(&str, FlagValue)] = &[
     ("dist_threadpool_size", FlagValue::Count(0)),
     ("eager_delete_tensor_gb", FlagValue::Float(0.0)),
     ("inner_op_parallelism", FlagValue::Count(0)),
+    ("journal_mb", FlagValue::Count(1024)),
     ("max_restarts", FlagValue::Count(5)),
     ("recovery_deadline_secs", FlagValue::Count(300)),
     ("recovery_memory_mb", FlagValue::Count(4096)),
@@ -247,6 +248,11 @@ impl Flags {
     pub fn recovery_memory(&self) -> usize {
         let n_bytes = self.count("recovery_memory_mb").max(1).saturating_mul(1 << 20);
         usize::try_from(n_bytes).unwrap_or(usize::MAX)
+    }
+
+    /// Bytes of what a trainer's script fetched that servers keep at most (`journal_mb`).
+    pub fn journal_bytes(&self) -> u64 {
+        self.count("journal_mb").max(1).saturating_mul(1 << 20)
     }
 
     /// Bytes that a server holds at most of what trainers send and ask for, and a trainer without servers of what

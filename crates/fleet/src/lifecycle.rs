@@ -120,6 +120,7 @@ impl Fleet {
         watching::begin(Some(&role));
         cluster.set_patience(flags.patience());
         cluster.set_redo_bytes(flags.recovery_memory());
+        cluster.set_journal_bytes(flags.journal_bytes());
         cluster.set_request_bytes(flags.request_memory());
         cluster.set_ends(Arc::new(signals::wants_end));
         flags.locate().into_iter().for_each(|locate| cluster.set_locate(locate));

@@ -139,6 +139,13 @@ pub enum Error {
     StoodBy { seconds: u64 },
 
     #[error(
+        "the journal of this trainer has reached its limit of {} MiB (FLAGS_journal_mb) at event {event}, so that a \
+         trainer that is started again cannot repeat its script: start the job again from its last saved model, with a \
+         larger FLAGS_journal_mb, or with a script that fetches less", n_bytes >> 20
+    )]
+    JournalFull { event: u64, n_bytes: u64 },
+
+    #[error(
         "the servers have kept no cut since cut {cut}, and {} MiB are held here to go back to it: their logs say why \
          (a full disk?); mend that and start the job again, it goes on from cut {cut}", n_bytes >> 20
     )]

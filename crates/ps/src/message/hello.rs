@@ -11,6 +11,9 @@ pub const VERSION: u32 = 8;
 /// Before the place of a checkpoint in the list of variables.
 const START: &str = "@CHECKPOINT@";
 
+/// Before the reason why a job cannot begin in the list of variables.
+const NO_START: &str = "@NO START@";
+
 /// A variable, as a process of a job sees it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct VarInfo {
@@ -39,6 +42,17 @@ impl VarInfo {
     pub fn start(serial: Option<u64>, place: &str) -> Self {
         let serial = serial.map_or(-1, |serial| serial as i64);
         Self { name: format!("{START}{place}"), dims: vec![serial], is_param: false }
+    }
+
+    /// No variable: why the job of this trainer cannot begin, as another server has said. Servers that it has not
+    /// met would wait for it.
+    pub fn no_start(why: &str) -> Self {
+        Self::other(&format!("{NO_START}{why}"))
+    }
+
+    /// Why the job cannot begin, if this says so.
+    pub(crate) fn no_start_words(&self) -> Option<&str> {
+        self.name.strip_prefix(NO_START)
     }
 
     /// Which checkpoint this says that a process begins from, in words, if it says that.

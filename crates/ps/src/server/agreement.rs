@@ -51,11 +51,14 @@ impl Server {
         })
     }
 
-    /// Why the job cannot begin, if this trainer begins from another checkpoint than this server. A server that
-    /// keeps cuts begins from them.
+    /// Why the job cannot begin, if this trainer begins from another checkpoint than this server, or than another one,
+    /// which the trainer passes on. A server that keeps cuts begins from them.
     pub(super) fn other_start(&self, hello: &Hello) -> Option<Refusal> {
         if let Some(last_refusal) = &self.last_refusal {
             return Some(last_refusal.refusal.clone());
+        }
+        if let Some(why) = hello.vars.iter().find_map(VarInfo::no_start_words) {
+            return (!self.config.recovers).then(|| Refusal::Failed(why.to_string()));
         }
         let start = |vars: &[VarInfo]| {
             vars.iter().find_map(|var| Some((var.dims.first().copied(), var.start_words()?)))

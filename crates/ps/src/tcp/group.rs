@@ -62,6 +62,8 @@ impl LostProcess {
 pub struct ClientGroup {
     /// Waiting threads give up when this returns true.
     pub stops: Stops,
+    /// Whether this process was asked to end: then nobody waits for a server that has ended.
+    pub ends: Stops,
     /// A lost process that any of the clients has learnt of.
     pub lost: LostProcess,
     /// Memory for tensors that servers of this machine read.
@@ -72,7 +74,12 @@ pub struct ClientGroup {
 
 impl Default for ClientGroup {
     fn default() -> Self {
-        let (stops, access): (Stops, _) = (Arc::new(|| false), Access::default());
-        Self { stops, lost: LostProcess::default(), memory: SharedMemory::default(), access }
+        Self {
+            stops: Arc::new(|| false),
+            ends: Arc::new(|| false),
+            lost: LostProcess::default(),
+            memory: SharedMemory::default(),
+            access: Access::default(),
+        }
     }
 }

@@ -56,6 +56,30 @@ pub(super) fn rename(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Gives a folder another name; what has that name is not there. Where the system cannot (a quota of its own), the files
+/// are copied.
+pub(super) fn move_folder(from: &Path, to: &Path) -> io::Result<()> {
+    match rename(from, to) {
+        Err(error) if error.kind() == io::ErrorKind::CrossesDevices => copy_folder(from, to),
+        moved => moved,
+    }
+}
+
+/// Copies all files of a folder; they are durable then.
+fn copy_folder(from: &Path, to: &Path) -> io::Result<()> {
+    create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let (entry, path) = entry.map(|entry| (entry.path(), to.join(entry.file_name())))?;
+        if entry.is_dir() {
+            copy_folder(&entry, &path)?;
+        } else {
+            fs::copy(&entry, &path)?;
+            sync(&path)?;
+        }
+    }
+    sync(to)
+}
+
 /// Gives a file the name of a folder, and the folder the name of the file, at one moment where the system can. Where
 /// it cannot, the folder moves to `aside` first.
 pub(super) fn exchange(file: &Path, folder: &Path, aside: &Path) -> io::Result<()> {
@@ -99,7 +123,7 @@ pub(super) enum Change<'a> {
 }
 
 #[cfg(not(test))]
-fn before(_: &Change<'_>) -> io::Result<()> {
+pub(super) fn before(_: &Change<'_>) -> io::Result<()> {
     Ok(())
 }
 

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::away;
 use super::disk::{create_dir_all, remove_file, write_failed};
 use crate::error::{Error, Result};
 
@@ -41,11 +42,20 @@ impl Drop for FolderLock {
 
 /// Waits until nobody else commits a save into the folder with this folder of saves, which is made.
 pub(super) fn exclusive(saving: &Path) -> Result<FolderLock> {
+    exclusive_in(saving, create_dir_all)
+}
+
+/// The same for the folder of all saves of this user.
+pub(super) fn of_stages(stages: &Path) -> Result<FolderLock> {
+    exclusive_in(stages, away::make)
+}
+
+fn exclusive_in(saving: &Path, make: impl Fn(&Path) -> io::Result<()>) -> Result<FolderLock> {
     let path = saving.join(LOCK);
     let dir = saving.parent().unwrap_or(saving);
     let deadline = Instant::now() + PATIENCE;
     loop {
-        create_dir_all(saving).map_err(write_failed(dir))?;
+        make(saving).map_err(write_failed(dir))?;
         match open(&path) {
             Ok(file) => {
                 let lock = wait(file, saving, deadline, File::try_lock)?;

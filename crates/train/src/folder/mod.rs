@@ -6,7 +6,8 @@
 //! there was saved. It is no folder, because programs take every folder inside a model's folder for an epoch, and it
 //! has the form of a variable, because programs load every file of a folder as a variable.
 //!
-//! Only while a save runs, or after one was killed, there is a folder `.paddlewheel.saving`:
+//! A save is written elsewhere (see `away.rs`): a folder beside the files would be taken for an epoch. Only while it is
+//! committed, while servers write parts of it, or after it was killed then, there is a folder `.paddlewheel.saving`:
 //!
 //! | entry | what it is |
 //! |---|---|
@@ -30,6 +31,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+mod away;
 pub mod check;
 mod disk;
 mod left;

@@ -6,7 +6,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::disk::{
-    self, create_dir_all, exchange, remove_dir_all, remove_file, rename, sync, write_failed,
+    self, create_dir_all, exchange, move_folder, remove_dir_all, remove_file, rename, sync,
+    write_failed,
 };
 use super::manifest::{FolderSave, Manifest, SavedFile};
 use super::parts::part_files;
@@ -43,7 +44,7 @@ pub(super) fn commit(dir: &Path, stage: &Path, save: FolderSave) -> Result<()> {
     let folder = own.parent().unwrap_or(&own);
     let list = list_of(dir);
     let committed = (|| {
-        rename(stage, folder).map_err(write_failed(folder))?;
+        move_folder(stage, folder).map_err(write_failed(folder))?;
         write_list(&next, &text)?;
         sync(&saving).and_then(|()| sync(dir)).map_err(write_failed(&next))?;
         rename(&next, &list).map_err(write_failed(&list))

@@ -36,6 +36,8 @@ const PREFIX: &str = "stage-";
 #[derive(Debug)]
 pub struct Stage {
     pub(super) path: PathBuf,
+    /// The folder that is saved into.
+    dir: PathBuf,
     /// What was written whole.
     files: Mutex<Vec<SavedFile>>,
     /// How far it is, for who wants to see it.
@@ -52,7 +54,7 @@ impl Stage {
 
     /// The stage at a path, which is made if it is not there; it belongs to this process as long as the
     /// file is open. The caller holds the lock.
-    pub(super) fn own(path: &Path) -> Result<(Self, File)> {
+    pub(super) fn own(path: &Path, dir: &Path) -> Result<(Self, File)> {
         match create_dir(path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             made => made.map_err(write_failed(path))?,
@@ -60,12 +62,13 @@ impl Stage {
         let id = RandomState::new().build_hasher().finish();
         let owner = lock::own(&path.join(format!("{OWNER}{id:016x}")));
         let phase = Phase::begin("saving", "bytes");
-        Ok((Self { phase, ..Self::at(path) }, owner.map_err(write_failed(path))?))
+        Ok((Self { phase, ..Self::at(path, dir) }, owner.map_err(write_failed(path))?))
     }
 
-    /// The stage at a path.
-    pub(super) fn at(path: &Path) -> Self {
-        Self { path: path.to_path_buf(), files: Mutex::default(), phase: Phase::default() }
+    /// The stage at a path, of a save into a folder.
+    pub(super) fn at(path: &Path, dir: &Path) -> Self {
+        let (path, dir) = (path.to_path_buf(), dir.to_path_buf());
+        Self { path, dir, files: Mutex::default(), phase: Phase::default() }
     }
 
     /// So many bytes are about to be written, all in all.
@@ -104,8 +107,7 @@ impl Stage {
 
     /// Where a file will be.
     fn target(&self, name: &str) -> PathBuf {
-        let dir = self.path.ancestors().nth(2).unwrap_or(&self.path);
-        dir.join(name)
+        self.dir.join(name)
     }
 
     /// Writes a whole file.

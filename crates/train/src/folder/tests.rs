@@ -315,7 +315,7 @@ fn parts_of_another_number_and_whole_files_are_replaced() {
 fn other_processes_add_files() {
     let dir = tempdir().unwrap();
     let mut transaction = Transaction::begin(dir.path()).unwrap();
-    let part = StagePart::begin(transaction.stage_path()).unwrap();
+    let part = StagePart::begin(transaction.open_to_others().unwrap()).unwrap();
     let write = |stage: &stage::Stage| {
         let file = stage.create("t/emb_0")?;
         file.finish()

@@ -4,15 +4,17 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
+use rustix::fs::Access;
 use tensor::EvenIfPoisoned;
 
-use super::disk::{self, create_dir_all, sync, write_failed};
+use super::away::stages_of;
+use super::disk::{self, create_dir_all, move_folder, sync, write_failed};
 use super::manifest::{About, FolderSave, Manifest, SavedFile};
 use super::place::{commit, finish};
 use super::read::Folder;
 use super::stage::{FileWriter, LISTS, Stage, clean};
 use super::text::word;
-use super::{SAVING, lock, saving_of};
+use super::{SAVING, list_of, lock, saving_of};
 use crate::error::{Error, Result};
 
 /// A save into a folder. Without [`Transaction::commit`], the folder stays as it was.
@@ -30,11 +32,40 @@ impl Transaction {
     /// Begins a save, and removes what dead processes left behind. Creates the folder.
     pub fn begin(dir: &Path) -> Result<Self> {
         let saving = saving_of(dir);
-        let _lock = lock::exclusive(&saving)?;
-        finish(dir)?;
-        clean(&saving);
-        let (stage, owner) = Stage::own(&Stage::new_path(&saving))?;
+        create_dir_all(dir).map_err(write_failed(dir))?;
+        let may_write = rustix::fs::access(dir, Access::WRITE_OK | Access::EXEC_OK).is_ok();
+        let is_left = saving.exists() || list_of(dir).is_dir();
+        let stages = if may_write { stages_of(dir) } else { None };
+        if is_left || stages.is_none() {
+            let _lock = lock::exclusive(&saving)?;
+            finish(dir)?;
+            clean(&saving);
+            if stages.is_none() {
+                return Self::in_stage(dir, &saving);
+            }
+        }
+        let stages = stages.unwrap_or(saving);
+        let _lock = lock::of_stages(&stages)?;
+        clean(&stages);
+        Self::in_stage(dir, &stages)
+    }
+
+    /// Begins a save in a new stage. The caller holds the lock of the stages.
+    fn in_stage(dir: &Path, stages: &Path) -> Result<Self> {
+        let (stage, owner) = Stage::own(&Stage::new_path(stages), dir)?;
         Ok(Self { dir: dir.to_path_buf(), stage, others: Vec::new(), _owner: owner })
+    }
+
+    /// Lets other processes write files of this save, and says where: see [`StagePart`]. They know the folder that is
+    /// saved into, and nothing else of this machine, so that the stage moves there.
+    pub fn open_to_others(&mut self) -> Result<&Path> {
+        let saving = saving_of(&self.dir);
+        let _lock = lock::exclusive(&saving)?;
+        let path = Stage::new_path(&saving);
+        move_folder(&self.stage.path, &path).map_err(write_failed(&path))?;
+        let away = std::mem::replace(&mut self.stage.path, path);
+        away.parent().into_iter().for_each(remove_if_empty);
+        Ok(&self.stage.path)
     }
 
     /// Begins a file. A name with a slash makes a folder.
@@ -50,11 +81,6 @@ impl Transaction {
     /// Where its files are until the commit.
     pub fn stage(&self) -> &Stage {
         &self.stage
-    }
-
-    /// Where other processes write their files of this save: see [`StagePart`].
-    pub fn stage_path(&self) -> &Path {
-        &self.stage.path
     }
 
     /// Takes over the files that another process listed under this name. False if there is no such
@@ -78,6 +104,7 @@ impl Drop for Transaction {
     fn drop(&mut self) {
         // After a commit it has another name.
         self.stage.remove();
+        self.stage.path.parent().into_iter().for_each(remove_if_empty);
         remove_if_empty(&saving_of(&self.dir));
     }
 }
@@ -119,14 +146,14 @@ impl StagePart {
         if !stage.exists() {
             clean(saving);
         }
-        let (_, owner) = Stage::own(stage)?;
+        let (_, owner) = Stage::own(stage, dir)?;
         let (dir, path) = (dir.to_path_buf(), stage.to_path_buf());
         Ok(Self { dir, path, files: Mutex::default(), _owner: owner })
     }
 
     /// Writes files and then a list of them, all durable.
     pub fn add(&self, list: &str, write: impl FnOnce(&Stage) -> Result<()>) -> Result<()> {
-        let stage = Stage::at(&self.path).shown();
+        let stage = Stage::at(&self.path, &self.dir).shown();
         write(&stage)?;
         let files = stage.synced()?;
         let save = FolderSave { about: About::default(), files: files.clone() };
@@ -160,7 +187,7 @@ impl StagePart {
 
     /// The save was given up.
     pub fn give_up(&self) {
-        Stage::at(&self.path).remove();
+        Stage::at(&self.path, &self.dir).remove();
         remove_if_empty(&saving_of(&self.dir));
     }
 }

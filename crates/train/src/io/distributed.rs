@@ -165,14 +165,14 @@ impl JobSave<'_> {
     /// their parts; then all of it is there, or nothing.
     fn commit(
         &self,
-        transaction: Transaction,
+        mut transaction: Transaction,
         vars: Vec<VarDesc>,
         fetched: BTreeMap<String, Tensor>,
         parts: Vec<SavedPart>,
     ) -> Result<()> {
         let JobScope { cluster, job, .. } = self.of;
         let about = job_about(self.kind, cluster, &*cluster.followed_copy(job)?);
-        let saving = Saving::begin(cluster, parts, transaction.stage_path())?;
+        let saving = Saving::begin(cluster, parts, &mut transaction)?;
         match self.write(transaction.stage(), vars, fetched) {
             Ok(()) => saving.commit(transaction, about),
             Err(error) => {

@@ -3,6 +3,9 @@
 //!
 //! A trainer sends its journal in parts, one with each cut. A part begins at the last cut that the
 //! server is known to have kept, so parts may overlap. The overlap is the same in both.
+//!
+//! A script may decide by every number that it has fetched, so that all of them are needed to repeat it, however old: a
+//! journal of other numbers at each step grows with the steps. It has a limit. Behind that, its last part says so.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
@@ -13,9 +16,13 @@ use super::runs::{Outcome, Past, RunsReader, RunsWriter, Stretch};
 use crate::error::{Error, Result};
 
 /// The form of a part.
-const VERSION: u8 = 2;
-/// The form before: every event by itself.
+const VERSION: u8 = 4;
+/// The form before: with whole digests of what was fed, and the place of every change.
+const VERSION_WITH_DIGESTS: u8 = 2;
+/// The first form: every event by itself.
 const VERSION_WITHOUT_RUNS: u8 = 1;
+/// A part that says that the journal has reached its limit, and from which event on nothing is kept.
+const VERSION_OF_THE_END: u8 = 3;
 
 /// Events since the last cut that all servers have kept.
 #[derive(Debug, Default)]
@@ -78,10 +85,29 @@ impl Journal {
         let mut writer = RunsWriter::default();
         for JournalEntry { print, outcome } in self.entries.range(start..end.max(start)) {
             let label = self.labels.get(&print.names).cloned().unwrap_or_default();
-            writer.push(Past { print: *print, label, outcome: outcome.clone() });
+            writer.push(Past { print: print.kept(), label, outcome: outcome.clone() });
         }
         part_of(first, writer)
     }
+}
+
+/// A part that says that nothing is kept from this event on, because the journal has as many bytes as it may have.
+pub(super) fn end_part(first: u64, n_bytes: u64) -> Vec<u8> {
+    let (mut part, mut body) = (ByteWriter::default(), ByteWriter::default());
+    body.u64(first);
+    body.u64(n_bytes);
+    part.u8(VERSION_OF_THE_END);
+    part.bytes(&body.0);
+    part.0
+}
+
+/// Where a journal ends because it has reached its limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct JournalEnd {
+    /// The first event that is not kept.
+    first: u64,
+    /// The limit.
+    n_bytes: u64,
 }
 
 /// The bytes of a part.
@@ -107,7 +133,8 @@ struct OpenPart {
 /// Makes one part of many, or as few as there can be: what repeats takes no space. None if they cannot be read.
 pub(crate) fn compacted(journal: &[u8]) -> Option<Vec<u8>> {
     let (mut all, mut open): (Vec<u8>, Option<OpenPart>) = (Vec::new(), None);
-    for mut part in read_parts(journal).ok()? {
+    let (parts, end) = read_parts(journal).ok()?;
+    for mut part in parts {
         let first = part.first;
         if let Some(before) = open.take_if(|open| first > open.next) {
             all.extend(part_of(before.first, before.writer));
@@ -126,6 +153,7 @@ pub(crate) fn compacted(journal: &[u8]) -> Option<Vec<u8>> {
     if let Some(OpenPart { first, writer, .. }) = open {
         all.extend(part_of(first, writer));
     }
+    all.extend(end.into_iter().flat_map(|end| end_part(end.first, end.n_bytes)));
     Some(all)
 }
 
@@ -156,7 +184,7 @@ impl PartReader {
             at: body.len() - from.n_left(),
             first,
             n_left,
-            runs: RunsReader::default(),
+            runs: RunsReader::new(version == VERSION_WITH_DIGESTS),
             labels: HashMap::new(),
             stretch: None,
         })
@@ -179,7 +207,7 @@ impl PartReader {
         }
         let mut from = ByteReader::new(&self.body[self.at..]);
         let stretch = match self.version {
-            VERSION => self.runs.next(&mut from)?,
+            VERSION | VERSION_WITH_DIGESTS => self.runs.next(&mut from)?,
             _ => Stretch { events: vec![read_entry(&mut from, &mut self.labels)?], n_times: 1 },
         };
         self.at = self.body.len() - from.n_left();
@@ -237,18 +265,25 @@ impl PartReader {
     }
 }
 
-/// The parts of a journal, by their first events.
-fn read_parts(journal: &[u8]) -> Result<Vec<PartReader>> {
+/// The parts of a journal, by their first events, and where it ends, if it has reached its limit.
+fn read_parts(journal: &[u8]) -> Result<(Vec<PartReader>, Option<JournalEnd>)> {
     let (mut reader, mut parts) = (ByteReader::new(journal), Vec::new());
+    let mut end: Option<JournalEnd> = None;
     while !reader.is_empty() {
         let version = reader.u8()?;
-        if ![VERSION, VERSION_WITHOUT_RUNS].contains(&version) {
+        if version == VERSION_OF_THE_END {
+            let body = &mut ByteReader::new(reader.bytes()?);
+            let told = JournalEnd { first: body.u64()?, n_bytes: body.u64()? };
+            end = end.filter(|end| end.first <= told.first).or(Some(told));
+            continue;
+        }
+        if ![VERSION, VERSION_WITH_DIGESTS, VERSION_WITHOUT_RUNS].contains(&version) {
             return Err(Error::BadState("a journal of another release"));
         }
         parts.push(PartReader::new(version, reader.bytes()?)?);
     }
     parts.sort_by_key(|part| part.first);
-    Ok(parts)
+    Ok((parts, end))
 }
 
 /// Answers of events that were, in order.
@@ -263,7 +298,11 @@ impl Answers {
     /// Reads parts, in any order, that together tell of all events from the first to `end`.
     pub(super) fn read(journal: &[u8], end: u64) -> Result<Self> {
         let mut known = 0;
-        for part in &mut read_parts(journal)? {
+        let (mut parts, limit) = read_parts(journal)?;
+        if let Some(JournalEnd { first, n_bytes }) = limit.filter(|limit| limit.first < end) {
+            return Err(Error::JournalFull { event: first, n_bytes });
+        }
+        for part in &mut parts {
             if part.first > known {
                 return Err(Error::BadState("a part of the journal is missing"));
             }
@@ -271,7 +310,7 @@ impl Answers {
             part.check()?;
         }
         match known >= end {
-            true => Ok(Self { parts: read_parts(journal)?.into(), next: 0 }),
+            true => Ok(Self { parts: read_parts(journal)?.0.into(), next: 0 }),
             false => Err(Error::BadState("the end of the journal is missing")),
         }
     }
@@ -307,7 +346,7 @@ fn read_entry(body: &mut ByteReader<'_>, labels: &mut HashMap<u64, String>) -> R
         _ => Outcome::Error(body.str()?.to_string()),
     };
     let label = labels.get(&print.names).cloned().unwrap_or_default();
-    Ok(Past { print, label, outcome })
+    Ok(Past { print: print.kept(), label, outcome })
 }
 
 #[cfg(test)]
@@ -354,6 +393,23 @@ mod tests {
         assert!(again.len() < bytes.len());
         let mut answers = Answers::read(&again, 12).unwrap();
         (0..12).for_each(|event| assert_eq!(answers.next().unwrap().print.values, event));
+    }
+
+    #[test]
+    fn a_journal_that_has_reached_its_limit_says_so() {
+        let mut journal = Journal::default();
+        fill(&mut journal, 0..6);
+        let mut bytes = [journal.part(0..6), end_part(6, 1 << 20), end_part(9, 1 << 20)].concat();
+        for _ in 0..2 {
+            assert!(Answers::read(&bytes, 6).is_ok(), "a cut before the end");
+            let error = Answers::read(&bytes, 7).unwrap_err();
+            assert!(
+                matches!(error, Error::JournalFull { event: 6, n_bytes: 1_048_576 }),
+                "{error}"
+            );
+            bytes = compacted(&bytes).unwrap();
+        }
+        assert_eq!(compacted(&bytes).unwrap(), bytes);
     }
 
     #[test]

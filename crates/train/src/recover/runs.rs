@@ -1,10 +1,11 @@
 //! Events of a journal as bytes: those that repeat are written once, with how often.
 //!
 //! A script that trains does the same again and again. Where whole stretches are equal, down to the answers, their number
-//! is written instead of them. Where only numbers in an answer differ, those are.
+//! is written instead of them. Where only numbers in an answer differ, those are: a loss takes seven bytes.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::ops::Range;
 
 use super::bytes::{ByteReader, ByteWriter};
 use super::print::{EventKind, EventPrint};
@@ -22,6 +23,13 @@ const LIKE_BEFORE: u8 = 1;
 const HAS_LABEL: u8 = 2;
 const IS_ERROR: u8 = 4;
 const IS_CHANGE: u8 = 8;
+/// What changed is where the last change of such an event was.
+const SAME_PLACE: u8 = 16;
+/// What was fed is what the last such event was fed.
+const SAME_VALUES: u8 = 32;
+
+/// Places of changes grow to this size before another place is written.
+const PLACE_BYTES_MAX: usize = 16;
 
 /// How an event ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -168,9 +176,16 @@ impl RunsWriter {
 #[derive(Debug, Default)]
 pub(super) struct RunsReader {
     known: KnownEvents,
+    /// Events have whole digests, as the form before had.
+    has_digests: bool,
 }
 
 impl RunsReader {
+    /// A reader of the present form, or of the form before.
+    pub(super) fn new(has_digests: bool) -> Self {
+        Self { has_digests, ..Self::default() }
+    }
+
     /// The next stretch.
     pub(super) fn next(&mut self, from: &mut ByteReader<'_>) -> Result<Stretch> {
         let (n, n_times) = (read_number(from)?, read_number(from)?);
@@ -178,7 +193,8 @@ impl RunsReader {
         if n == 0 || n_times == 0 || n > from.n_left() as u64 {
             return Err(Error::BadState("a stretch of events without events"));
         }
-        let events = (0..n).map(|_| self.known.read(from)).collect::<Result<_>>()?;
+        let has_digests = self.has_digests;
+        let events = (0..n).map(|_| self.known.read(from, has_digests)).collect::<Result<_>>()?;
         Ok(Stretch { events, n_times })
     }
 }
@@ -196,6 +212,27 @@ struct KnownEvents {
 struct KnownEvent {
     label: String,
     answer: Vec<u8>,
+    values: u64,
+    /// Where the last change was.
+    place: Range<usize>,
+}
+
+impl KnownEvent {
+    /// Notes where a change was written. An answer that is equal says nothing of the next.
+    fn changed_at(&mut self, place: Range<usize>) {
+        if !place.is_empty() {
+            self.place = place;
+        }
+    }
+
+    /// Where a change is written: at the place of the last one, if it is there, or at one that holds both.
+    fn place_of(&self, change: &Range<usize>) -> Range<usize> {
+        let last = &self.place;
+        let both = change.start.min(last.start)..change.end.max(last.end);
+        let is_near = both.len() <= PLACE_BYTES_MAX.max(change.len() + change.len() / 2);
+        let is_known = !last.is_empty() && last.end <= self.answer.len();
+        if is_known && is_near && !change.is_empty() { both } else { change.clone() }
+    }
 }
 
 impl KnownEvents {
@@ -209,26 +246,38 @@ impl KnownEvents {
             Outcome::Answer(answer) => changed(&known.answer, answer),
             Outcome::Error(_) => None,
         };
+        let place = change.map(|change| known.place_of(&change));
+        let is_last = |place: &Range<usize>| !place.is_empty() && *place == known.place;
+        let is_same_place = place.as_ref().is_some_and(is_last);
+        let is_same_values = !is_new && known.values == print.values;
+        known.values = print.values;
         let mark = |is_so: bool, mark: u8| if is_so { mark } else { 0 };
         let has_label = is_new && !label.is_empty();
         to.u8(mark(is_like, LIKE_BEFORE)
             | mark(has_label, HAS_LABEL)
             | mark(matches!(outcome, Outcome::Error(_)), IS_ERROR)
-            | mark(change.is_some(), IS_CHANGE));
+            | mark(place.is_some(), IS_CHANGE)
+            | mark(is_same_place, SAME_PLACE)
+            | mark(is_same_values, SAME_VALUES));
         if !is_like {
             to.u8(print.kind.code());
             to.u64(print.names);
         }
-        to.u64(print.values);
+        if !is_same_values {
+            to.0.extend((print.values as u16).to_le_bytes());
+        }
         if has_label {
             to.str(label);
             known.label.clone_from(label);
         }
-        match (outcome, change) {
+        match (outcome, place) {
             (Outcome::Answer(answer), Some(at)) => {
-                number(to, at.start as u64);
-                number(to, at.len() as u64);
-                to.0.extend(&answer[at]);
+                if !is_same_place {
+                    number(to, at.start as u64);
+                    number(to, at.len() as u64);
+                }
+                to.0.extend(&answer[at.clone()]);
+                known.changed_at(at);
             }
             (Outcome::Answer(answer), None) => to.bytes(answer),
             (Outcome::Error(text), _) => to.str(text),
@@ -238,7 +287,7 @@ impl KnownEvents {
         }
     }
 
-    fn read(&mut self, from: &mut ByteReader<'_>) -> Result<Past> {
+    fn read(&mut self, from: &mut ByteReader<'_>, has_digests: bool) -> Result<Past> {
         let marks = from.u8()?;
         let has = |mark: u8| marks & mark != 0;
         let (kind, names) = match (has(LIKE_BEFORE), self.last) {
@@ -250,8 +299,14 @@ impl KnownEvents {
             }
         };
         self.last = Some((kind, names));
-        let print = EventPrint { kind, names, values: from.u64()? };
         let known = self.named.entry(names).or_default();
+        let values = match has(SAME_VALUES) {
+            true => known.values,
+            false if has_digests => from.u64()?,
+            false => from.take(2)?.iter().rev().fold(0, |all, &byte| all << 8 | u64::from(byte)),
+        };
+        known.values = values;
+        let print = EventPrint { kind, names, values }.kept();
         if has(HAS_LABEL) {
             known.label = from.str()?.to_string();
         }
@@ -259,9 +314,14 @@ impl KnownEvents {
             (true, _) => Outcome::Error(from.str()?.to_string()),
             (false, false) => Outcome::Answer(from.bytes()?.to_vec()),
             (false, true) => {
-                let (start, n) = (read_number(from)? as usize, read_number(from)? as usize);
-                let bytes = from.take(n)?;
-                let place = start.checked_add(n).and_then(|end| known.answer.get_mut(start..end));
+                let mut at = known.place.clone();
+                if !has(SAME_PLACE) {
+                    let (start, n) = (read_number(from)? as usize, read_number(from)? as usize);
+                    at = start..start.saturating_add(n);
+                }
+                let bytes = from.take(at.len())?;
+                known.changed_at(at.clone());
+                let place = known.answer.get_mut(at);
                 let place =
                     place.ok_or(Error::BadState("an answer that changes more than it has"))?;
                 place.copy_from_slice(bytes);
@@ -276,7 +336,7 @@ impl KnownEvents {
 }
 
 /// Where an answer differs from the one before, if both are of one length and most is equal.
-fn changed(before: &[u8], now: &[u8]) -> Option<std::ops::Range<usize>> {
+fn changed(before: &[u8], now: &[u8]) -> Option<Range<usize>> {
     if before.len() != now.len() || now.is_empty() {
         return None;
     }
@@ -313,7 +373,7 @@ mod tests {
 
     fn event(names: u64, values: u64, answer: &[u8]) -> Past {
         let print = EventPrint { kind: EventKind::Run, names, values };
-        let label = format!("names {names}");
+        let (print, label) = (print.kept(), format!("names {names}"));
         Past { print, label, outcome: Outcome::Answer(answer.to_vec()) }
     }
 
@@ -367,8 +427,33 @@ mod tests {
             event(1, at.wrapping_mul(0x9e37_79b9_7f4a_7c15), &answer)
         };
         let (_, bytes) = written((0..10_000).map(step));
-        assert!(bytes.len() < 16 * 10_000, "{} bytes", bytes.len());
+        assert!(bytes.len() < 7 * 10_000 + 1_000, "{} bytes", bytes.len());
         assert!(read(&bytes) == (0..10_000).map(step).collect::<Vec<_>>());
+        // Without other feeds.
+        let (_, bytes) = written((0..10_000).map(|at| {
+            let Past { print, label, outcome } = step(at);
+            Past { print: EventPrint { values: 7, ..print }, label, outcome }
+        }));
+        assert!(bytes.len() < 5 * 10_000 + 1_000, "{} bytes", bytes.len());
+    }
+
+    /// Numbers at several places, at each step other ones.
+    #[test]
+    fn changes_are_where_they_were() {
+        let mut random = 9u64;
+        let steps: Vec<Past> = (0..5_000)
+            .map(|at| {
+                let mut answer = vec![3; 100];
+                for _ in 0..at % 4 {
+                    random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    answer[(random >> 40) as usize % 100] = (random >> 33) as u8;
+                }
+                event(1 + at % 2, at, &answer)
+            })
+            .collect();
+        let (n, bytes) = written(steps.clone());
+        assert_eq!(n, 5_000);
+        assert!(read(&bytes) == steps);
     }
 
     #[test]

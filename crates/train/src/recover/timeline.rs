@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use program::Distributed;
 
-use super::journal::{Answers, Journal};
+use super::journal::{Answers, Journal, end_part};
 use super::print::EventPrint;
 use super::redo::{Redo, Redoing, Repeat};
 use super::runs::Outcome;
@@ -30,6 +30,7 @@ pub(crate) struct Timeline<World: ?Sized> {
     scopes: Scopes,
     /// The server that keeps the journal has it up to this event.
     kept_journal: u64,
+    journal_limit: JournalLimit,
     /// Where the script stood at cuts that may not be kept by all servers yet, oldest first.
     cuts: Vec<TimelineCut>,
     shares: Shares,
@@ -49,6 +50,7 @@ impl<World: ?Sized> Default for Timeline<World> {
             redo: Redo::default(),
             n_redone: None,
             kept_journal: 0,
+            journal_limit: JournalLimit::default(),
             scopes: Scopes::default(),
             cuts: Vec::new(),
             shares: Shares::default(),
@@ -56,6 +58,15 @@ impl<World: ?Sized> Default for Timeline<World> {
             target: None,
         }
     }
+}
+
+/// How long a journal is, and may be.
+#[derive(Debug, Default)]
+struct JournalLimit {
+    /// Bytes that were given away to be kept.
+    n_given: u64,
+    /// Nothing is kept from this event on.
+    end: Option<u64>,
 }
 
 /// A cut that this trainer took part in.
@@ -66,6 +77,14 @@ struct TimelineCut {
     n_scopes: u64,
     /// Files that are not needed behind it.
     shares: Shares,
+}
+
+/// A part of a journal, to be kept.
+#[derive(Debug)]
+pub(crate) struct JournalPart {
+    pub(crate) bytes: Vec<u8>,
+    /// The journal reaches its limit with it.
+    pub(crate) is_last: bool,
 }
 
 /// What a process that was started again has to catch up with.
@@ -130,6 +149,7 @@ impl<World: ?Sized> Timeline<World> {
         }
         self.journal = Journal::starting(position.event);
         self.kept_journal = position.event;
+        self.journal_limit = JournalLimit { n_given: journal.len() as u64, end: None };
         self.redo.forget_before(position);
         self.cuts.drain(..).for_each(|cut| self.shares.put_back(cut.shares));
         self.replay = Some(Replay { answers, state });
@@ -145,7 +165,7 @@ impl<World: ?Sized> Timeline<World> {
             return Ok(Begun::Now);
         }
         let past = replay.answers.next()?;
-        if past.print == print {
+        if past.print == print.kept() {
             self.n_done += 1;
             return Ok(Begun::Past(past.outcome));
         }
@@ -235,9 +255,20 @@ impl<World: ?Sized> Timeline<World> {
         state
     }
 
-    /// The journal up to here, as far as the server that keeps it does not have it.
-    pub(crate) fn journal_part(&self) -> Vec<u8> {
-        self.journal.part(self.kept_journal..self.position(None).event)
+    /// The journal up to here, as far as the server that keeps it does not have it. If all of it would have more bytes
+    /// than it may have, nothing is kept any more, and the part says so.
+    pub(crate) fn journal_part(&mut self, n_bytes_max: u64) -> JournalPart {
+        let events = self.kept_journal..self.position(None).event;
+        let is_new = self.journal_limit.end.is_none();
+        if is_new {
+            let part = self.journal.part(events.clone());
+            self.journal_limit.n_given += part.len() as u64;
+            if self.journal_limit.n_given <= n_bytes_max {
+                return JournalPart { bytes: part, is_last: false };
+            }
+        }
+        let end = *self.journal_limit.end.get_or_insert(events.start);
+        JournalPart { bytes: end_part(end, n_bytes_max), is_last: is_new }
     }
 
     /// This trainer has taken part in a cut.
@@ -301,6 +332,7 @@ impl<World: ?Sized> Timeline<World> {
         // Numbers of cuts that were gone back behind are given again.
         self.cuts.drain(..).for_each(|cut| self.shares.put_back(cut.shares));
         self.kept_journal = position.event;
+        self.journal_limit.end = self.journal_limit.end.map(|end| end.min(position.event));
         // The script may have done something since its last event.
         self.note_written();
         self.scopes.restore(state)?;
@@ -411,7 +443,7 @@ mod tests {
     fn what_a_script_writes_right_after_a_replay_comes_back() {
         let (first, scope) = (&mut Timeline::default(), Scope::new());
         act(first, &scope);
-        let (state, journal) = (first.state(None), first.journal_part());
+        let (state, journal) = (first.state(None), first.journal_part(u64::MAX).bytes);
         let (second, scope) = (&mut Timeline::default(), Scope::new());
         second.begin_at(state.clone(), &journal).unwrap();
         assert!(matches!(second.begin(RUN, &String::new).unwrap(), Begun::Past(_)));
@@ -436,7 +468,7 @@ mod tests {
         timeline.forget_redo();
         let after = timeline.state(None);
         act(timeline, &scope);
-        let (state, journal) = (timeline.state(None), timeline.journal_part());
+        let (state, journal) = (timeline.state(None), timeline.journal_part(u64::MAX).bytes);
         assert!(matches!(timeline.restore(&before), Err(Error::TooFarBack { event: 1 })));
         go_back(timeline, &after);
         let second = &mut Timeline::<()>::default();
@@ -446,6 +478,31 @@ mod tests {
             second.enter(Some(&uses(&scope)));
             second.leave();
         }
+    }
+
+    /// Behind the limit nothing is added; a job that goes back before it can still be repeated.
+    #[test]
+    fn a_journal_does_not_grow_without_end() {
+        let (timeline, scope) = (&mut Timeline::default(), Scope::new());
+        act(timeline, &scope);
+        let (before, first) = (timeline.state(None), timeline.journal_part(100));
+        assert!(!first.is_last);
+        timeline.took_part(1, timeline.position(None));
+        timeline.kept_at_home(1);
+        let mut kept = first.bytes;
+        let n_first = kept.len();
+        for step in 0..1_000 {
+            act(timeline, &scope);
+            let part = timeline.journal_part(n_first as u64 + 10);
+            assert_eq!(part.is_last, step == 0);
+            kept = super::super::journal::compacted(&[kept, part.bytes].concat()).unwrap();
+        }
+        assert!(kept.len() < n_first + 60, "{} bytes", kept.len());
+        let after = timeline.state(None);
+        let begins = |state: &LocalState| Timeline::<()>::default().begin_at(state.clone(), &kept);
+        assert!(begins(&before).is_ok());
+        let error = begins(&after).unwrap_err();
+        assert!(error.to_string().contains("FLAGS_journal_mb"), "{error}");
     }
 
     /// The job may go back while a script asks for something that is no event.

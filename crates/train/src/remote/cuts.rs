@@ -217,9 +217,19 @@ impl Cluster {
         }
         let mut state = timeline.state(inside);
         self.add_own(&mut state, &timeline);
-        let (bytes, journal) = (state.to_bytes(), timeline.journal_part());
+        let (bytes, journal) = (state.to_bytes(), self.journal_part(&mut timeline));
         timeline.took_part(self.cuts().handled, state.position);
         Given { state: bytes, journal }
+    }
+
+    /// What is added to the journal of this trainer; says so if that is the last.
+    pub(super) fn journal_part(&self, timeline: &mut super::Timeline) -> Vec<u8> {
+        let limit = self.recovery().journal_bytes.load(Ordering::Relaxed);
+        let part = timeline.journal_part(limit);
+        if part.is_last {
+            (self.log())(&recovery_lines::journal_is_full(limit));
+        }
+        part.bytes
     }
 
     /// Adds what the connections know to a state.

@@ -408,6 +408,12 @@ impl Cluster {
 
     /// A client of a server, which nobody has yet.
     fn new_client(&self, server: ServerId) -> Result<Arc<Client>> {
+        let start = self.start().as_ref().map(JobStart::told);
+        self.client_that_tells(server, start)
+    }
+
+    /// A client that tells the server this beside its variables.
+    fn client_that_tells(&self, server: ServerId, start: Option<VarInfo>) -> Result<Arc<Client>> {
         let state = self.state();
         if state.is_over {
             return Err(Error::JobOver);
@@ -416,16 +422,16 @@ impl Cluster {
         let trainer = me.trainer.0;
         let at: Endpoint = me.endpoints.get(server.0).ok_or(Error::NoJob)?.parse()?;
         let mut vars = me.vars.get(server.0).cloned().unwrap_or_default();
-        vars.extend(state.start.as_ref().map(JobStart::told));
+        vars.extend(start);
         let hello = Hello::new(me.job, trainer, state.incarnation, vars);
         let (halt, stops) = (self.0.halt.clone(), state.stops.clone());
-        let (ends, moved) = (self.ends_soon(), self.moved_from(&me.endpoints));
+        let (ends_soon, moved) = (self.ends_soon(), self.moved_from(&me.endpoints));
         let stops: Stops =
-            Arc::new(move || halt.load(Ordering::Relaxed) || stops() || ends() || moved());
+            Arc::new(move || halt.load(Ordering::Relaxed) || stops() || ends_soon() || moved());
         let (lost, memory) = (state.lost.clone(), state.shared_memory.clone());
         let access = state.access.clone();
         ps::tcp::check_access(&access, &at)?;
-        let group = ClientGroup { stops, lost, memory, access };
+        let group = ClientGroup { stops, ends: self.asked_to_end(), lost, memory, access };
         let patience = match self.recovers() {
             true => Self::patience_of_recovery(state.patience),
             false => state.patience,

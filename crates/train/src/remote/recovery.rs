@@ -38,6 +38,9 @@ const OFF: u8 = 1;
 /// The job goes back to a cut.
 const ON: u8 = 2;
 
+/// Bytes of a journal, if nobody says otherwise.
+const JOURNAL_BYTES: u64 = 1 << 30;
+
 /// The obstacle of a trainer that repeats its script.
 pub(super) const REPLAY: &str = "replay";
 
@@ -66,6 +69,8 @@ pub(super) struct Recovery {
     former: Mutex<Former>,
     /// See [`Cluster::set_redo_bytes`].
     pub(super) redo_bytes: AtomicUsize,
+    /// See [`Cluster::set_journal_bytes`].
+    pub(super) journal_bytes: AtomicU64,
 }
 
 impl Default for Recovery {
@@ -82,6 +87,7 @@ impl Default for Recovery {
             ends: Mutex::default(),
             n_back: AtomicU64::default(),
             redo_bytes: AtomicUsize::new(REDO_BYTES),
+            journal_bytes: AtomicU64::new(JOURNAL_BYTES),
             n_passes: AtomicU64::default(),
             passes: Mutex::default(),
             former: Mutex::default(),
@@ -151,8 +157,20 @@ impl Cluster {
         self.recovery().redo_bytes.store(n_bytes, Ordering::Relaxed);
     }
 
+    /// In a job that recovers, servers keep what a trainer's script fetched, at most so many bytes: 1 GiB unless this is
+    /// called. Behind that a trainer that dies cannot be started again.
+    pub fn set_journal_bytes(&self, n_bytes: u64) {
+        self.recovery().journal_bytes.store(n_bytes, Ordering::Relaxed);
+    }
+
     pub(super) fn ends(&self) -> bool {
         self.recovery().ends.lock().even_if_poisoned().as_ref().is_some_and(|ends| ends())
+    }
+
+    /// Returns whether this process was asked to end.
+    pub(super) fn asked_to_end(&self) -> Ends {
+        let ends = self.recovery().ends.lock().even_if_poisoned().clone();
+        ends.unwrap_or_else(|| Arc::new(|| false))
     }
 
     /// Whether nobody waits for servers now, because this process was asked to end.
@@ -191,14 +209,17 @@ impl Cluster {
         match client.ensure_connected() {
             Ok(()) => {
                 self.recovery().term_state.store(OFF, Ordering::Relaxed);
-                Ok(())
+                self.agree_on_start(client)
             }
             Err(ps::Error::OtherTerm { .. }) => {
                 client.close();
                 self.recovery().term_state.store(ON, Ordering::Relaxed);
                 self.arrive()
             }
-            Err(error) => Err(error.into()),
+            Err(error) => {
+                self.pass_on(&error);
+                Err(error.into())
+            }
         }
     }
 

@@ -45,6 +45,17 @@ pub(super) fn forgets(cut: u64) -> Line {
     Line::warning(SITE, text)
 }
 
+/// The journal has as many bytes as it may have.
+pub(super) fn journal_is_full(n_bytes: u64) -> Line {
+    let text = format!(
+        "what the script of this trainer has fetched takes {} MiB, which is as much as is kept of it \
+         (FLAGS_journal_mb): the job goes on, but if this trainer dies, it cannot repeat its script, and the job ends. \
+         Save a model now and then, or fetch less",
+        n_bytes >> 20
+    );
+    Line::warning(SITE, text)
+}
+
 /// Trainers before have left this of a pass.
 pub(super) fn left(number: u64, left: &Left) -> Option<Line> {
     let pass = number + 1;

@@ -1,7 +1,5 @@
 //! Tables that servers write themselves, as part of a save.
 
-use std::path::Path;
-
 use program::distributed::ServerId;
 use ps::message::{Phase, Reply, Save};
 
@@ -27,8 +25,16 @@ pub(crate) struct Saving<'a> {
 
 impl<'a> Saving<'a> {
     /// Has all parts written.
-    pub(crate) fn begin(cluster: &'a Cluster, parts: Vec<SavedPart>, stage: &Path) -> Result<Self> {
-        let saving = Self { cluster, parts, stage: stage.to_string_lossy().into_owned() };
+    pub(crate) fn begin(
+        cluster: &'a Cluster,
+        parts: Vec<SavedPart>,
+        transaction: &mut Transaction,
+    ) -> Result<Self> {
+        let stage = match parts.is_empty() {
+            true => String::new(),
+            false => transaction.open_to_others()?.to_string_lossy().into_owned(),
+        };
+        let saving = Self { cluster, parts, stage };
         if let Err(error) = saving.all(Phase::Write) {
             saving.give_up();
             return Err(error);

@@ -260,9 +260,8 @@ impl Remote for Session<'_> {
         let part = |&server: &ServerId| SavedPart { server, table: table(), weights_only: false };
         let parts = save.servers.iter().map(part).collect();
         let save = || {
-            let transaction = Transaction::begin(Path::new(&save.dir))?;
-            let stage = transaction.stage_path();
-            let saving = Saving::begin(self.cluster, parts, stage)?;
+            let mut transaction = Transaction::begin(Path::new(&save.dir))?;
+            let saving = Saving::begin(self.cluster, parts, &mut transaction)?;
             saving.commit(transaction, About::new("tables"))
         };
         save().map_err(host)

@@ -67,6 +67,28 @@ fn processes_that_begin_from_different_checkpoints_end_the_job() {
     assert!(!is_refused(&greeted(Some(VarInfo::start(Some(3), "two:/points")), true)));
 }
 
+/// A server that agrees with all its trainers ends too, when another one does not.
+#[test]
+fn what_another_server_refused_ends_the_job_here() {
+    let greeted = |recovers: bool| {
+        let config = ServerConfig { n_trainers: 1, recovers, ..ServerConfig::default() };
+        let mut server = Server::new(config, vec![VarInfo::start(Some(4), "one:/points")]);
+        let vars = vec![VarInfo::start(Some(4), "one:/points")];
+        let joins = Hello { job: String::new(), vars, ..hello(0, 1) };
+        server.handle(Millis(0), ConnId(1), 0, joins.into());
+        let vars = vec![VarInfo::no_start("merge one:/points and two:/points")];
+        let tells = Hello { job: String::new(), vars, ..hello(0, 1) };
+        let said = replies(server.handle(Millis(5), ConnId(2), 0, tells.into()));
+        server.closed(Millis(6), ConnId(1));
+        server.closed(Millis(6), ConnId(2));
+        (said, server.end())
+    };
+    let why = Refusal::Failed("merge one:/points and two:/points".to_string());
+    assert_eq!(greeted(false), (vec![(2, 0, why.clone().into())], Some(End::Failed(why))));
+    // It begins from its cuts.
+    assert_eq!(greeted(true).1, None);
+}
+
 #[test]
 fn a_server_that_cannot_begin_stays_until_all_trainers_know_it() {
     let start = |serial, place| vec![VarInfo::start(serial, place)];

@@ -47,6 +47,7 @@ pub struct Client {
     access: Access,
     clock: Clock,
     stops: Stops,
+    ends: Stops,
     lost: LostProcess,
     /// When `stops` was last asked, so that it is not asked all the time.
     asked: AtomicU64,
@@ -136,7 +137,7 @@ impl Client {
         patience: Patience,
         group: ClientGroup,
     ) -> Arc<Self> {
-        let ClientGroup { stops, lost, memory, access } = group;
+        let ClientGroup { stops, ends, lost, memory, access } = group;
         let access = access.named(format!("trainer-{}-{:016x}", hello.trainer, sum_of(&hello.job)));
         let state = ClientState {
             link: Link::new(hello, LinkConfig::default()),
@@ -165,6 +166,7 @@ impl Client {
             access,
             clock: Clock::start(),
             stops,
+            ends,
             lost,
             asked: AtomicU64::new(0),
             state: Mutex::new(state),

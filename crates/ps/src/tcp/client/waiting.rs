@@ -112,7 +112,9 @@ impl Client {
         let silent_ms = now.since(since);
         let is_open = state.was_up && state.down.is_none();
         let away_ms = if is_open { SILENT_MS } else { AWAY_MS };
-        if recovers && silent_ms >= away_ms && silent_ms < limit {
+        // It may have been asked to end as well, and has: nobody starts it again while this process waits.
+        let has_ended = recovers && !is_open && silent_ms >= away_ms && (self.ends)();
+        if recovers && silent_ms >= away_ms && silent_ms < limit && !has_ended {
             if now >= *state.next_line.get_or_insert(now) {
                 state.next_line = Some(now + LINE_MS);
                 lines::server_away(&self.endpoint, silent_ms, limit - silent_ms, &state.last).say();
@@ -137,7 +139,7 @@ impl Client {
         }
         // A process that slept wakes with old news: what came meanwhile is read first.
         let is_there = state.stream.is_some() || state.is_proving;
-        if silent_ms < limit || (is_there && now.since(start) < limit) {
+        if !has_ended && (silent_ms < limit || (is_there && now.since(start) < limit)) {
             return Ok(());
         }
         Err(Error::ServerLost { endpoint: endpoint(), silent_ms, last: state.last.clone() })

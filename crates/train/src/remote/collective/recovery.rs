@@ -183,7 +183,7 @@ impl Cluster {
             let mut timeline = self.timeline();
             let mut state = timeline.state(inside);
             self.add_own(&mut state, &timeline);
-            (state, timeline.journal_part())
+            (state, self.journal_part(&mut timeline))
         };
         let position = state.position.clone();
         let all = joined.gather("variables of a cut", &kept::digests(&state))?;
