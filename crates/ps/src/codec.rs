@@ -31,32 +31,53 @@ pub struct Writer<'a> {
     pub(crate) lender: Option<&'a Lender>,
     /// The tensors that went there, counted among all blobs there would be without a lender.
     pub(crate) lent: Vec<usize>,
+    /// Bytes that were counted instead of collected, if that is all that is wanted.
+    pub(crate) counted: Option<usize>,
 }
 
 /// Stands beside the rank of a tensor that lies in lent memory.
 const LENT: u8 = 0x80;
 
 impl<'a> Writer<'a> {
+    /// Counts the bytes of a message and collects nothing.
+    pub(crate) fn counting() -> Self {
+        Self { counted: Some(0), ..Self::default() }
+    }
+
+    fn put(&mut self, bytes: &[u8]) {
+        match &mut self.counted {
+            Some(n) => *n += bytes.len(),
+            None => self.meta.extend_from_slice(bytes),
+        }
+    }
+
+    fn put_blob(&mut self, bytes: &'a [u8]) {
+        match &mut self.counted {
+            Some(n) => *n += bytes.len(),
+            None => self.blobs.push(bytes),
+        }
+    }
+
     /// One byte.
     pub fn u8(&mut self, value: u8) {
-        self.meta.push(value);
+        self.put(&[value]);
     }
 
     /// A number.
     pub fn u32(&mut self, value: u32) {
-        self.meta.extend_from_slice(&value.to_le_bytes());
+        self.put(&value.to_le_bytes());
     }
 
     /// A number.
     pub fn u64(&mut self, value: u64) {
-        self.meta.extend_from_slice(&value.to_le_bytes());
+        self.put(&value.to_le_bytes());
     }
 
     /// A name or a short text. It is cut off at the limit.
     pub fn str(&mut self, text: &str) {
         let bytes = &text.as_bytes()[..text.floor_char_boundary(NAME_BYTES_MAX)];
         self.u32(bytes.len() as u32);
-        self.meta.extend_from_slice(bytes);
+        self.put(bytes);
     }
 
     /// How many things follow.
@@ -74,13 +95,13 @@ impl<'a> Writer<'a> {
     /// Raw bytes, beside the meta.
     pub fn bytes(&mut self, bytes: &'a [u8]) {
         self.u32(bytes.len() as u32);
-        self.blobs.push(bytes);
+        self.put_blob(bytes);
     }
 
     /// Row ids.
     pub fn keys(&mut self, keys: &'a [i64]) {
         self.count(keys.len());
-        self.blobs.push(bytemuck::cast_slice(keys));
+        self.put_blob(bytemuck::cast_slice(keys));
     }
 
     /// A tensor, without its sequences.
@@ -112,7 +133,7 @@ impl<'a> Writer<'a> {
                 self.u32(slot);
                 self.u64(offset);
             }
-            None => self.blobs.push(bytes),
+            None => self.put_blob(bytes),
         }
     }
 
@@ -139,7 +160,8 @@ impl<'a> Writer<'a> {
 
     /// Bytes of the whole message.
     pub fn n_bytes(&self) -> usize {
-        self.meta.len() + self.blobs.iter().map(|blob| blob.len()).sum::<usize>()
+        let collected = self.meta.len() + self.blobs.iter().map(|blob| blob.len()).sum::<usize>();
+        self.counted.unwrap_or_default() + collected
     }
 }
 

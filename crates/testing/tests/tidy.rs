@@ -401,9 +401,33 @@ fn nobody_but_the_ops_keeps_lists_of_op_names() {
             if joined && is_op(words[at]) && is_op(words[at + 2]) {
                 found.push(format!("{name}: \"{}\", \"{}\"", words[at], words[at + 2]));
             }
+            // Pairs of an op and something else: `("op", "X"), ("op", "Y")`.
+            let next = words.get(at + 3).map(|text| text.split_whitespace().collect::<String>());
+            let is_pair = words[at + 1].trim() == "," && next.as_deref() == Some("),(");
+            if is_pair && is_op(words[at]) && words.get(at + 4).is_some_and(|word| is_op(word)) {
+                found.push(format!("{name}: (\"{}\", ..), (\"{}\", ..)", words[at], words[at + 4]));
+            }
         }
     }
     none("what is known of an op stands in its file", found);
+}
+
+/// A kernel has no answers for those who check, batch or move ops: only gradients may be kernels.
+#[test]
+fn forward_ops_answer_for_themselves() {
+    let mut found = Vec::new();
+    for (name, text) in texts(&[".rs"]) {
+        if !name.starts_with("crates/program/src/op/") {
+            continue;
+        }
+        for part in text.split("impl Kernel for ").skip(1) {
+            let kernel = part.split([' ', '{']).next().unwrap_or_default();
+            if !kernel.trim_end_matches('2').to_lowercase().contains("grad") {
+                found.push(format!("{name}: {kernel}"));
+            }
+        }
+    }
+    none("a forward op says what `Traits` it has: `impl Op` with `traits!`", found);
 }
 
 /// Two arguments in one pair have no names where they are called. More than five arguments are a

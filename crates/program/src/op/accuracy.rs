@@ -4,13 +4,15 @@
 
 use tensor::{DType, Shape};
 
-use super::{Infer, Op, Run};
+use super::{Infer, Op, Run, traits};
 use crate::error::Result;
 use crate::var::Meta;
 
 pub(super) struct Accuracy;
 
 impl Op for Accuracy {
+    traits!(Never);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let (indices, label) = (infer.input("Indices")?, infer.input("Label")?);
         let rows = |meta: &Meta| meta.dims.first().copied().unwrap_or(-1);

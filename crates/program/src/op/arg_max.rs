@@ -4,7 +4,7 @@
 
 use tensor::{AxisSplit, DType, Number, RANK_MAX, Shape};
 
-use super::{Infer, Op, Run, dims, for_int, for_number, no_gradient};
+use super::{Infer, Op, Run, dims, for_int, for_number, no_gradient, traits};
 use crate::attr::Attrs;
 use crate::error::Result;
 
@@ -77,6 +77,8 @@ fn find<T: Number>(x: &[T], at: usize, around: AxisSplit, largest: bool) -> usiz
 }
 
 impl Op for ArgMax {
+    traits!(Inner("X", "axis", 0), "X": [F32, F64, I16, I32, I64, U8]);
+
     fn infer(&self, i: &mut Infer<'_>) -> Result<()> {
         infer(i)
     }
@@ -89,6 +91,8 @@ impl Op for ArgMax {
 }
 
 impl Op for ArgMin {
+    traits!(Inner("X", "axis", 0), "X": [F32, F64, I16, I32, I64, U8]);
+
     fn infer(&self, i: &mut Infer<'_>) -> Result<()> {
         infer(i)
     }

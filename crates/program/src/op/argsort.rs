@@ -6,13 +6,15 @@ use std::cmp::Ordering;
 
 use tensor::{AxisSplit, DType, Number};
 
-use super::{Grad, Infer, Keep, Op, Run, dims, for_float, for_number};
+use super::{Grad, Infer, Keep, Kernel, Op, Run, dims, for_float, for_number, traits};
 use crate::error::{Error, Result};
 
 pub(super) struct Argsort;
 pub(super) struct ArgsortGrad;
 
 impl Op for Argsort {
+    traits!(Inner("X", "axis", -1), "X": [F32, F64, I16, I32, I64, U8]);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         dims::axis(infer.attrs(), "axis", -1, x.dims.len())?;
@@ -73,7 +75,7 @@ fn order<T: Number>(a: T, b: T) -> Ordering {
 }
 
 /// dX = dOut, each element back at its place.
-impl Op for ArgsortGrad {
+impl Kernel for ArgsortGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         dims::run_same(run, "X", "Indices")?;
         dims::run_same(run, "X", "Out@GRAD")?;

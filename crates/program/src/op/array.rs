@@ -8,7 +8,7 @@ use tensor::{DType, Shape, Tensor, Value};
 
 use super::sizes;
 use super::strips::{Section, insert};
-use super::{Infer, Op, Run, no_gradient};
+use super::{Infer, Op, Run, no_gradient, traits};
 use crate::error::{Error, Result};
 use crate::var::{Meta, VarKind};
 
@@ -43,6 +43,8 @@ fn list<'a>(run: &'a Run<'_>) -> Result<&'a [Tensor]> {
 }
 
 impl Op for WriteToArray {
+    traits!(Never, "I": [I64]);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         infer.set_output("Out", Meta { kind: VarKind::LodTensorArray, ..x })
@@ -65,6 +67,8 @@ impl Op for WriteToArray {
 }
 
 impl Op for ReadFromArray {
+    traits!(Never, "I": [I64]);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         infer.set_output("Out", Meta { kind: VarKind::LodTensor, ..x })
@@ -85,6 +89,8 @@ impl Op for ReadFromArray {
 }
 
 impl Op for LodArrayLength {
+    traits!(Never);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         infer.set_output("Out", Meta::dense(DType::I64, &[1]))
     }
@@ -102,6 +108,8 @@ impl Op for LodArrayLength {
 }
 
 impl Op for TensorArrayToTensor {
+    traits!(Never);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         let stack = infer.attrs().bool("use_stack", false)?;

@@ -2,13 +2,15 @@
 
 use tensor::Value;
 
-use super::{Grad, Infer, Op, Run};
+use super::{Grad, Infer, Op, Run, traits};
 use crate::block::OpDesc;
 use crate::error::Result;
 
 pub(super) struct Assign;
 
 impl Op for Assign {
+    traits!(Rows("X"), "X": [F16, F32, F64, I32, I64, Bool]);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         infer.set_output("Out", x)

@@ -3,7 +3,7 @@
 use tensor::{Bool, DType, Element, Shape, Tensor};
 
 use super::sizes;
-use super::{Infer, Op, Run};
+use super::{Infer, Op, Run, traits};
 use crate::attr::Attr;
 use crate::error::{Error, Result};
 use crate::var::Meta;
@@ -11,6 +11,8 @@ use crate::var::Meta;
 pub(super) struct AssignValue;
 
 impl Op for AssignValue {
+    traits!(Constant);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let dims = infer.attrs().ints("shape")?;
         infer.set_output("Out", Meta::dense(sizes::dtype(infer.attrs())?, &dims))

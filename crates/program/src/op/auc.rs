@@ -10,7 +10,7 @@
 
 use tensor::{DType, Shape, Tensor};
 
-use super::{Infer, Op, Run};
+use super::{Infer, Op, Run, traits};
 use crate::attr::Attrs;
 use crate::error::{Error, Result};
 use crate::var::Meta;
@@ -86,6 +86,8 @@ impl AucOptions {
 }
 
 impl Op for Auc {
+    traits!(Never, "Predict": [F32, F64], "Label": [I32, I64]);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let options = AucOptions::of(infer.attrs())?;
         let (predict, label) = (infer.input("Predict")?, infer.input("Label")?);

@@ -5,9 +5,9 @@
 //! MeanOut = momentum Mean + (1 - momentum) mean. With `is_test` or `use_global_stats` the running
 //! ones are used instead and stay as they are. A batch of one number per channel passes unchanged.
 
-use tensor::{AxisSplit, Float, Shape, Tensor};
+use tensor::{AxisSplit, DType, Float, Shape, Tensor};
 
-use super::{Grad, Infer, Keep, Op, Run, Traits, dims, for_float};
+use super::{BySample, Grad, Infer, Keep, Kernel, Op, Run, Traits, dims, for_float};
 use crate::attr::Attrs;
 use crate::error::{Error, Result};
 
@@ -38,8 +38,12 @@ fn uses_running(attrs: &Attrs) -> Result<bool> {
 }
 
 impl Op for BatchNorm {
-    fn traits(&self, _attrs: &Attrs) -> Traits {
-        Traits { knows_is_test: true, ..Traits::NONE }
+    fn traits(&self, attrs: &Attrs) -> Traits {
+        let is_true = |attr| attrs.bool(attr, false).unwrap_or(false);
+        let is_steady = is_true("is_test") || is_true("use_global_stats");
+        let by_sample = if is_steady { BySample::Rows("X") } else { BySample::Never };
+        let types = &[("X", &[DType::F16, DType::F32, DType::F64] as &[DType])];
+        Traits { knows_is_test: true, keeps_averages: true, ..Traits::new(by_sample, types) }
     }
 
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
@@ -195,7 +199,7 @@ impl<T: Float> Stats<'_, T> {
 
 /// With x̂ the normalised X: dBias = sum(dY), dScale = sum(dY x̂), and
 /// dX = Scale / std (dY - mean(dY) - x̂ mean(dY x̂)); with running statistics dX = Scale / std dY.
-impl Op for BatchNormGrad {
+impl Kernel for BatchNormGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let running = uses_running(run.attrs())?;
         let (mean, spread) =

@@ -5,7 +5,7 @@ use tensor::Float;
 
 use super::cross_entropy::infer_loss;
 use super::label::{self, Labels};
-use super::{Grad, Infer, Keep, Op, Run, dims, for_float};
+use super::{Grad, Infer, Keep, Kernel, Op, Run, dims, for_float, traits};
 use crate::error::Result;
 
 pub(super) struct BprLoss;
@@ -14,6 +14,8 @@ pub(super) struct BprLossGrad;
 const TWO_CLASSES: &str = "ranking needs two classes or more";
 
 impl Op for BprLoss {
+    traits!(Never, "X": [F16, F32, F64]);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let loss = infer_loss(infer, false)?;
         infer.set_output("Y", loss)
@@ -52,7 +54,7 @@ fn forward<T: Float>(x: &[T], labels: &Labels<'_>, y: &mut [T], n: usize) -> Res
 }
 
 /// dX\[j\] = dY sigmoid(X\[j\] - X\[label\]) / (n - 1); the label loses what the others gain.
-impl Op for BprLossGrad {
+impl Kernel for BprLossGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let mut d_x = run.take("X@GRAD");
         let x = run.input("X")?;

@@ -10,6 +10,20 @@ use std::ops::AddAssign;
 
 use tensor::{Element, RANK_MAX, Shape};
 
+use super::OpOnRows;
+
+/// Whether an op on X and Y computes each sample alone: Y has a row for each of them, too, or is the same for all.
+pub(super) fn is_by_sample(op: &OpOnRows<'_>) -> bool {
+    let (Some(x), Some(y)) = (op.rank("X"), op.rank("Y")) else { return false };
+    let axis = op.attrs().int("axis", -1).unwrap_or(-1);
+    let axis = if axis == -1 { x - y } else { axis };
+    if op.all_rows("Y") {
+        return op.all_rows("X") && axis == 0;
+    }
+    let first = op.dims("Y").and_then(|dims| dims.first());
+    op.all_rows("X") && (axis > 0 || first.is_some_and(|&size| size == 1))
+}
+
 /// How the elements of X and Y meet in the result.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Broadcast {

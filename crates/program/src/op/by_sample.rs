@@ -1,13 +1,34 @@
 //! Whether a program computes each sample of a batch alone.
 //!
-//! Then samples of several callers can be computed as one batch, and a large batch in parts. An op that is not
-//! known here may look at the whole batch: its program is left alone.
+//! Then samples of several callers can be computed as one batch, and a large batch in parts. Each op answers for
+//! itself ([`Traits::by_sample`](super::Traits::by_sample)); if one of them may look at the whole batch, its program
+//! is left alone.
 
 use std::collections::{HashMap, HashSet};
 
+use crate::attr::Attrs;
 use crate::block::OpDesc;
 use crate::names::EMPTY;
 use crate::program::Program;
+
+/// How the rows of an op's results follow from those of its inputs.
+///
+/// All but [`BySample::Never`] promise also that the op gives the same numbers for the same inputs.
+#[derive(Clone, Copy, Debug)]
+pub enum BySample {
+    /// A row may depend on other rows or on chance, or the op has an effect beside its results.
+    Never,
+    /// It reads no rows: what it makes is the same in every run.
+    Constant,
+    /// A row of the results depends on that of the variables at this port; no other port has rows.
+    Rows(&'static str),
+    /// All of these ports have rows, and a row of the results depends on theirs.
+    All(&'static [&'static str]),
+    /// As [`BySample::Rows`], if this attribute, which has a default, names a dimension after that of the samples.
+    Inner(&'static str, &'static str, i64),
+    /// It depends on attributes and shapes.
+    When(fn(&OpOnRows<'_>) -> bool),
+}
 
 /// Whether each of `fetches` has rows that depend on their own sample only, if `feeds` have a row or a sequence
 /// for each sample.
@@ -19,8 +40,8 @@ pub fn computes_by_sample(program: &Program, feeds: &[String], fetches: &[String
         if op.kind == "feed" || op.kind == "fetch" {
             continue;
         }
-        // A parameter that changes, or another block: nobody knows. Averages stay as they are in tests.
-        let changes = op.writes().any(persistable) && op.kind != "batch_norm";
+        // A parameter that changes, or another block: nobody knows.
+        let changes = op.writes().any(persistable) && !op.traits().keeps_averages;
         if !op.sub_blocks().is_empty() || changes {
             return false;
         }
@@ -60,8 +81,9 @@ pub fn constant_ops(program: &Program) -> Vec<usize> {
     constant
 }
 
-/// An op, and the variables that have a row for each sample.
-struct OpOnRows<'a> {
+/// An op of a program, and the variables that have a row for each sample.
+#[derive(Debug)]
+pub struct OpOnRows<'a> {
     op: &'a OpDesc,
     program: &'a Program,
     rows: &'a HashSet<&'a str>,
@@ -70,39 +92,40 @@ struct OpOnRows<'a> {
 impl OpOnRows<'_> {
     /// Whether it gives the same numbers in every run, from parameters or from nothing.
     fn is_constant(&self) -> bool {
-        let traits = self.op.traits();
-        let is_fixed = matches!(
-            self.op.kind.as_str(),
-            "assign"
-                | "assign_value"
-                | "cast"
-                | "concat"
-                | "elementwise_add"
-                | "elementwise_mul"
-                | "elementwise_sub"
-                | "fill_constant"
-                | "mul"
-                | "range"
-                | "reshape2"
-                | "scale"
-                | "slice"
-                | "split"
-                | "sum"
-                | "transpose2"
-        );
-        is_fixed && !traits.has_side_effect
+        !matches!(self.op.traits().by_sample, BySample::Never)
     }
 
-    fn dims(&self, var: &str) -> Option<&[i64]> {
-        self.program.find_var(0, var).map(|var| &*var.meta.dims)
+    /// Whether it reads rows, and each row of its result is of one of them.
+    fn is_by_sample(&self) -> bool {
+        match self.op.traits().by_sample {
+            BySample::Never | BySample::Constant => false,
+            BySample::Rows(port) => self.only_rows(port),
+            BySample::All(ports) => ports.iter().all(|port| self.all_rows(port)),
+            BySample::Inner(port, attr, usual) => {
+                self.axis_is_inner(port, attr, usual) && self.only_rows(port)
+            }
+            BySample::When(holds) => holds(self),
+        }
     }
 
-    fn rank(&self, port: &str) -> Option<i64> {
+    /// The op's attributes.
+    pub fn attrs(&self) -> &Attrs {
+        &self.op.attrs
+    }
+
+    /// The sizes of the first variable at a port.
+    pub fn dims(&self, port: &str) -> Option<&[i64]> {
         let first = self.op.input_names(port).first()?;
-        self.dims(first).map(|dims| dims.len() as i64)
+        self.program.find_var(0, first).map(|var| &*var.meta.dims)
     }
 
-    fn all_rows(&self, port: &str) -> bool {
+    /// The number of dimensions of the first variable at a port.
+    pub fn rank(&self, port: &str) -> Option<i64> {
+        self.dims(port).map(|dims| dims.len() as i64)
+    }
+
+    /// Whether there are variables at a port, and all have rows.
+    pub fn all_rows(&self, port: &str) -> bool {
         let names = self.op.input_names(port);
         !names.is_empty() && names.iter().all(|name| self.rows.contains(name.as_str()))
     }
@@ -112,22 +135,22 @@ impl OpOnRows<'_> {
         names.iter().all(|name| name == EMPTY || !self.rows.contains(name.as_str()))
     }
 
-    /// Every input that has a row for each sample is at this port, and there is nothing else at it.
-    fn only_rows(&self, port: &str) -> bool {
+    /// Whether every variable at a port has rows, and none at the other ports.
+    pub fn only_rows(&self, port: &str) -> bool {
         self.all_rows(port)
             && self.op.inputs.iter().all(|(other, _)| other == port || self.no_rows(other))
     }
 
     /// Whether an attribute names another dimension than that of the samples.
-    fn axis_is_inner(&self, port: &str, attr: &str, usual: i64) -> bool {
+    pub fn axis_is_inner(&self, port: &str, attr: &str, usual: i64) -> bool {
         let (Some(rank), Ok(axis)) = (self.rank(port), self.op.attrs.int(attr, usual)) else {
             return false;
         };
         (if axis < 0 { axis + rank } else { axis }) > 0
     }
 
-    /// The same for a list of dimensions, which is not empty.
-    fn axes_are_inner(&self, port: &str, attr: &str) -> bool {
+    /// Whether an attribute names dimensions, but not that of the samples.
+    pub fn axes_are_inner(&self, port: &str, attr: &str) -> bool {
         let (Some(rank), Ok(axes)) = (self.rank(port), self.op.attrs.ints(attr)) else {
             return false;
         };
@@ -135,107 +158,9 @@ impl OpOnRows<'_> {
         !axes.is_empty() && axes.iter().all(is_inner)
     }
 
-    fn is_true(&self, attr: &str) -> bool {
+    /// Whether a switch is on; switches are off by default.
+    pub fn is_true(&self, attr: &str) -> bool {
         self.op.attrs.bool(attr, false).unwrap_or(false)
-    }
-
-    /// It reads rows, and each row of its result is of one of them.
-    fn is_by_sample(&self) -> bool {
-        match self.op.kind.as_str() {
-            "lookup_table" | "lookup_table_v2" => self.only_rows("Ids"),
-            "abs" | "assign" | "brelu" | "cast" | "ceil" | "clip" | "cos" | "elu" | "erf"
-            | "exp" | "floor" | "gelu" | "hard_shrink" | "hard_sigmoid" | "hard_swish"
-            | "leaky_relu" | "log" | "logical_not" | "logsigmoid" | "one_hot" | "one_hot_v2"
-            | "pow" | "reciprocal" | "relu" | "relu6" | "round" | "rsqrt" | "scale"
-            | "sequence_conv" | "sequence_pool" | "sequence_reverse" | "sequence_softmax"
-            | "sigmoid" | "sign" | "sin" | "softplus" | "softshrink" | "softsign" | "sqrt"
-            | "square" | "stanh" | "sum" | "swish" | "tanh" | "tanh_shrink"
-            | "thresholded_relu" => self.only_rows("X"),
-            "sequence_expand" | "sequence_expand_as" | "cos_sim" => {
-                self.all_rows("X") && self.all_rows("Y")
-            }
-            "sequence_concat" => self.only_rows("X"),
-            "dropout" => self.is_true("is_test") && self.only_rows("X"),
-            "batch_norm" => {
-                (self.is_true("is_test") || self.is_true("use_global_stats")) && self.only_rows("X")
-            }
-            "data_norm" => self.only_rows("X"),
-            "layer_norm" => self.axis_is_inner("X", "begin_norm_axis", 1) && self.only_rows("X"),
-            "conv2d" | "depthwise_conv2d" => self.only_rows("Input"),
-            "pool2d" => self.only_rows("X"),
-            "prelu" => {
-                self.only_rows("X")
-                    && self.op.attrs.str("mode", "all").is_ok_and(|mode| mode != "element")
-            }
-            "mul" => self.only_rows("X"),
-            "matmul" => self.is_product_by_sample(),
-            "softmax" => self.axis_is_inner("X", "axis", -1) && self.only_rows("X"),
-            "top_k" => self.rank("X").is_some_and(|rank| rank > 1) && self.only_rows("X"),
-            "arg_max" | "arg_min" | "concat" | "split" | "stack" | "norm" => {
-                self.axis_is_inner("X", "axis", 0) && self.only_rows("X")
-            }
-            "reduce_max" | "reduce_mean" | "reduce_min" | "reduce_prod" | "reduce_sum" => {
-                !self.is_true("reduce_all")
-                    && self.axes_are_inner("X", "dim")
-                    && self.only_rows("X")
-            }
-            "slice" => self.axes_are_inner("Input", "axes") && self.only_rows("Input"),
-            "squeeze2" | "unsqueeze2" => self.axes_are_inner("X", "axes") && self.only_rows("X"),
-            "flatten2" => {
-                self.op.attrs.int("axis", 1).is_ok_and(|axis| axis == 1) && self.only_rows("X")
-            }
-            "transpose2" => {
-                self.op.attrs.ints("axis").is_ok_and(|axes| axes.first() == Some(&0))
-                    && self.only_rows("X")
-            }
-            "reshape2" => self.keeps_rows() && self.only_rows("X"),
-            "elementwise_add" | "elementwise_div" | "elementwise_max" | "elementwise_min"
-            | "elementwise_mul" | "elementwise_pow" | "elementwise_sub" => {
-                self.is_binary_by_sample()
-            }
-            _ => false,
-        }
-    }
-
-    /// X and Y with a row for each sample, or Y the same for all of them.
-    fn is_binary_by_sample(&self) -> bool {
-        let (Some(x), Some(y)) = (self.rank("X"), self.rank("Y")) else { return false };
-        let axis = self.op.attrs.int("axis", -1).unwrap_or(-1);
-        let axis = if axis == -1 { x - y } else { axis };
-        let first = self.op.input_names("Y").first().and_then(|name| self.dims(name)?.first());
-        self.all_rows("X")
-            && match self.all_rows("Y") {
-                true => axis == 0,
-                false => axis > 0 || first.is_some_and(|&size| size == 1),
-            }
-    }
-
-    /// Each sample a row of X, or a matrix of X and perhaps of Y.
-    fn is_product_by_sample(&self) -> bool {
-        let (Some(x), Some(y)) = (self.rank("X"), self.rank("Y")) else { return false };
-        match self.all_rows("Y") {
-            true => self.all_rows("X") && x == y && x > 2,
-            false => {
-                self.all_rows("X") && y == 2 && (x > 2 || x == 2 && !self.is_true("transpose_X"))
-            }
-        }
-    }
-
-    /// A reshape that leaves the dimension of the samples alone.
-    fn keeps_rows(&self) -> bool {
-        let Ok(shape) = self.op.attrs.ints("shape") else { return false };
-        let Some(dims) = self.op.input_names("X").first().and_then(|name| self.dims(name)) else {
-            return false;
-        };
-        let size = |dims: &[i64]| {
-            let is_known = dims.iter().all(|&dim| dim > 0);
-            is_known.then(|| dims.iter().product::<i64>())
-        };
-        match shape.split_first() {
-            Some((0, _)) => true,
-            Some((-1, rest)) => size(rest).is_some() && size(rest) == size(&dims[1..]),
-            _ => false,
-        }
     }
 }
 
@@ -243,6 +168,7 @@ impl OpOnRows<'_> {
 mod tests {
     use super::*;
     use crate::layers::{self, Data, Elementwise, Embedding, Fc, Reduce};
+    use crate::op::check::{check, t};
     use crate::{Builder, Net, Result, Var};
     use tensor::DType;
 
@@ -279,5 +205,100 @@ mod tests {
             let mean = layers::reduce_mean(b, &x, of_batch)?;
             layers::elementwise_sub(b, &x, &mean, Elementwise::default())
         }));
+    }
+
+    /// Builds an op on `x` alone; its result is fetched.
+    fn holds_for(op: &str, attrs: impl Fn(OpDesc) -> OpDesc) -> bool {
+        holds(|b, _, x| {
+            let out = b.temp(op, DType::F32);
+            let op = OpDesc::new(op).input("X", x.name()).output("Out", out.name());
+            b.op(attrs(op))?;
+            Ok(out)
+        })
+    }
+
+    #[test]
+    fn functions_of_one_number_compute_by_sample() {
+        for op in ["acos", "asin", "atan", "soft_relu", "relu", "tanh", "erf", "label_smooth"] {
+            assert!(holds_for(op, |op| op), "{op}");
+        }
+    }
+
+    #[test]
+    fn the_dimension_of_the_samples_must_stay() {
+        for op in ["cumsum", "argsort"] {
+            assert!(holds_for(op, |op| op), "{op}");
+            assert!(!holds_for(op, |op| op.attr("axis", 0)), "{op}");
+        }
+        for op in ["transpose", "transpose2"] {
+            assert!(holds_for(op, |op| op.attr("axis", vec![0i64, 1])), "{op}");
+            assert!(!holds_for(op, |op| op.attr("axis", vec![1i64, 0])), "{op}");
+        }
+        for op in ["reshape", "reshape2"] {
+            assert!(holds_for(op, |op| op.attr("shape", vec![-1i64, 2, 2])), "{op}");
+            assert!(!holds_for(op, |op| op.attr("shape", vec![-1i64, 2])), "{op}");
+        }
+    }
+
+    #[test]
+    fn dropout_computes_by_sample_in_tests_only() {
+        assert!(holds_for("dropout", |op| op.attr("is_test", true)));
+        assert!(!holds_for("dropout", |op| op.attr("is_test", false)));
+    }
+
+    #[test]
+    fn comparisons_compute_by_sample() {
+        for op in ["less_than", "equal", "elementwise_mod", "elementwise_floordiv", "minus"] {
+            assert!(
+                holds(|b, _, x| {
+                    let out = b.temp(op, DType::F32);
+                    let op = OpDesc::new(op).input("X", x.name()).input("Y", x.name());
+                    b.op(op.output("Out", out.name()))?;
+                    Ok(out)
+                }),
+                "{op}"
+            );
+        }
+    }
+
+    const OTHER_DATA: [&str; 3] = ["one_hot_v2", "pool2d", "split"];
+
+    /// Ops that promise it: the rows of a batch are those of its samples, one after another.
+    #[test]
+    fn rows_of_a_batch_are_those_of_its_samples() {
+        let numbers = [0.1, 0.9, -0.4, 0.3, -0.2, 0.7, 0.5, -0.9, 0.25, -0.6, 0.8, 0.05];
+        let mut n_tried = 0;
+        for (name, op) in crate::op::OPS {
+            let by_sample = op.traits(&Attrs::default()).by_sample;
+            let is_alone = matches!(by_sample, BySample::Rows("X") | BySample::Inner("X", ..));
+            let is_plain = crate::op::proto(name).is_some_and(|proto| {
+                let mut needed = proto.inputs.iter().filter(|port| !port.dispensable);
+                needed.all(|port| port.name == "X")
+                    && proto.outputs.iter().any(|port| port.name == "Out")
+            });
+            // Images, sequences and ids are other data; a split has several results.
+            let is_other = name.starts_with("sequence_") || OTHER_DATA.contains(name);
+            let types = op.traits(&Attrs::default()).types_at("X");
+            if !is_alone
+                || !is_plain
+                || is_other
+                || types.is_some_and(|it| !it.contains(&DType::F32))
+            {
+                continue;
+            }
+            let axis = if matches!(by_sample, BySample::Inner(..)) { 1 } else { -1 };
+            let run = |x: &[f64]| {
+                let op = check(name).input("X", t(&[x.len() / 4, 4], x)).attr("axis", axis);
+                let op = op.attr("out_dtype", 5).attr("in_dtype", 5);
+                let op = op.attr("min", -0.5f32).attr("max", 0.5f32).output("Out");
+                op.run("Out").tensor().cloned().expect("written")
+            };
+            let whole = run(&numbers);
+            let parts: Vec<_> = numbers.chunks(4).map(run).collect();
+            let bytes: Vec<u8> = parts.iter().flat_map(|part| part.bytes()).copied().collect();
+            assert_eq!(whole.bytes(), bytes, "{name}");
+            n_tried += 1;
+        }
+        assert!(n_tried > 40, "{n_tried} ops were tried");
     }
 }

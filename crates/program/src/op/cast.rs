@@ -4,13 +4,15 @@ use num_traits::AsPrimitive;
 use tensor::{Bool, DType, Number, Tensor};
 
 use super::map::map;
-use super::{Grad, Infer, Op, Run};
+use super::{Grad, Infer, Op, Run, traits};
 use crate::block::OpDesc;
 use crate::error::{Error, Result};
 
 pub(super) struct Cast;
 
 impl Op for Cast {
+    traits!(Rows("X"), "X": [F16, F32, F64, I32, I64, U8, Bool]);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         let dtype = DType::from_code(infer.attrs().int("out_dtype", 5)?)?;

@@ -5,8 +5,7 @@
 use tensor::Number;
 
 use super::map::{apply, apply_2, map_grad, map_merged, needed_float};
-use super::{Grad, Infer, Keep, Op, Run, Traits, for_float};
-use crate::attr::Attrs;
+use super::{Grad, Infer, Keep, Kernel, Op, Run, for_float, traits};
 use crate::error::{Error, Result};
 
 pub(super) struct Clip;
@@ -27,9 +26,7 @@ fn bounds(run: &Run<'_>) -> Result<(f64, f64)> {
 }
 
 impl Op for Clip {
-    fn traits(&self, _attrs: &Attrs) -> Traits {
-        Traits { keeps_to_gradients: true, ..Traits::NONE }
-    }
+    traits!(Rows("X"), "X": [F16, F32, F64]; keeps_to_gradients);
 
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
@@ -57,7 +54,7 @@ impl Op for Clip {
 }
 
 /// dX = dOut where min < X < max, else 0.
-impl Op for ClipGrad {
+impl Kernel for ClipGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let (min, max) = bounds(run)?;
         map_grad(run, "X", |x, d_out, d_x| {

@@ -5,16 +5,13 @@
 use tensor::Number;
 
 use super::map::{apply, map_merged, needed_float};
-use super::{Infer, Op, Run, Traits, for_float};
-use crate::attr::Attrs;
+use super::{Infer, Op, Run, for_float, traits};
 use crate::error::Result;
 
 pub(super) struct ClipByNorm;
 
 impl Op for ClipByNorm {
-    fn traits(&self, _attrs: &Attrs) -> Traits {
-        Traits { keeps_to_gradients: true, needs_whole: true, ..Traits::NONE }
-    }
+    traits!(Never, "X": [F32]; keeps_to_gradients, needs_whole);
 
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;

@@ -6,7 +6,7 @@
 //! below the other. `c_reducescatter`: Out = this trainer's rows of their sum. `c_sync_calc_stream`,
 //! `c_sync_comm_stream`: Out = X; there are no streams here, and who reads a variable waits for it.
 
-use super::{Infer, Op, Run, Traits};
+use super::{Infer, Op, Run, traits};
 use crate::attr::Attrs;
 use crate::block::OpDesc;
 use crate::error::{Error, Result};
@@ -24,7 +24,6 @@ pub(super) struct CommInit;
 pub(super) struct CommInitAll;
 
 /// Somebody else waits for it.
-const EXCHANGES: Traits = Traits { has_side_effect: true, ..Traits::NONE };
 
 fn same_as_input(infer: &mut Infer<'_>) -> Result<()> {
     let x = infer.input("X")?;
@@ -101,6 +100,8 @@ fn reduction(attrs: &Attrs) -> Result<ReduceOp> {
 }
 
 impl Op for AllReduce {
+    traits!(Never; has_side_effect);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         same_as_input(infer)
     }
@@ -112,13 +113,11 @@ impl Op for AllReduce {
         };
         run.exchange(collective)
     }
-
-    fn traits(&self, _attrs: &Attrs) -> Traits {
-        EXCHANGES
-    }
 }
 
 impl Op for Broadcast {
+    traits!(Never; has_side_effect);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         same_as_input(infer)
     }
@@ -128,10 +127,6 @@ impl Op for Broadcast {
             Some(Asked { collective, .. }) => run.exchange(collective),
             None => Ok(()),
         }
-    }
-
-    fn traits(&self, _attrs: &Attrs) -> Traits {
-        EXCHANGES
     }
 }
 
@@ -153,6 +148,8 @@ fn infer_rows(infer: &mut Infer<'_>, rows: impl Fn(i64, i64) -> Option<i64>) -> 
 }
 
 impl Op for AllGather {
+    traits!(Never; has_side_effect);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         infer_rows(infer, |rows, n| rows.checked_mul(n))
     }
@@ -162,13 +159,11 @@ impl Op for AllGather {
         run.trainers()?.check(Expected { rank: None, n_trainers })?;
         run.exchange(Collective::AllGather)
     }
-
-    fn traits(&self, _attrs: &Attrs) -> Traits {
-        EXCHANGES
-    }
 }
 
 impl Op for ReduceScatter {
+    traits!(Never; has_side_effect);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         infer_rows(infer, |rows, n| (rows % n == 0).then_some(rows / n))
     }
@@ -178,13 +173,11 @@ impl Op for ReduceScatter {
         run.trainers()?.check(Expected { rank: None, n_trainers })?;
         run.exchange(Collective::ReduceScatter(ReduceOp::Sum))
     }
-
-    fn traits(&self, _attrs: &Attrs) -> Traits {
-        EXCHANGES
-    }
 }
 
 impl Op for Sync {
+    traits!(Never);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         same_as_input(infer)
     }
@@ -199,6 +192,8 @@ impl Op for Sync {
 }
 
 impl Op for GenId {
+    traits!(Never; has_side_effect);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         keep_raw(infer, "Out")
     }
@@ -206,23 +201,17 @@ impl Op for GenId {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         join(run)
     }
-
-    fn traits(&self, _attrs: &Attrs) -> Traits {
-        EXCHANGES
-    }
 }
 
 impl Op for GenIdOfAll {
+    traits!(Never; has_side_effect);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         keep_raw(infer, "NCCLID")
     }
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         join(run)
-    }
-
-    fn traits(&self, _attrs: &Attrs) -> Traits {
-        EXCHANGES
     }
 }
 
@@ -240,17 +229,17 @@ fn join(run: &mut Run<'_>) -> Result<()> {
 }
 
 impl Op for CommInit {
+    traits!(Never; has_side_effect);
+
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let (n_trainers, rank) = (run.attrs().int("nranks", 1)?, run.attrs().int("rank", 0)?);
         run.trainers()?.check(Expected { rank: Some(rank), n_trainers })
     }
-
-    fn traits(&self, _attrs: &Attrs) -> Traits {
-        EXCHANGES
-    }
 }
 
 impl Op for CommInitAll {
+    traits!(Never);
+
     /// The places of one process need no connections.
     fn run(&self, _run: &mut Run<'_>) -> Result<()> {
         Ok(())

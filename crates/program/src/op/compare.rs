@@ -5,7 +5,7 @@ use tensor::{Bool, DType, Element, Tensor};
 
 use super::broadcast::{self, Broadcast};
 use super::map::{apply, map};
-use super::{Infer, Op, Run, for_number, no_gradient};
+use super::{Infer, Op, Run, for_number, no_gradient, traits};
 use crate::error::Result;
 
 const RULE: &str = "X and Y must have equal sizes, or 1, in each dimension from axis on";
@@ -61,12 +61,14 @@ fn not(run: &mut Run<'_>) -> Result<()> {
     })
 }
 
-/// Makes ops: name, shape rule, kernel. Truth values carry no gradient.
+/// Makes ops: name, which rows they make, the types that layers take, shape rule, kernel. Truth values carry no gradient.
 macro_rules! ops {
-    ($($op:ident, $infer:expr, $run:expr;)*) => {$(
+    ($($op:ident, $by_sample:expr, [$($port:literal),*] $dtypes:tt, $infer:expr, $run:expr;)*) => {$(
         pub(super) struct $op;
 
         impl Op for $op {
+            traits!($by_sample $(, $port: $dtypes)*);
+
             fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
                 $infer(infer)
             }
@@ -97,16 +99,16 @@ fn infer_same(infer: &mut Infer<'_>) -> Result<()> {
 }
 
 ops! {
-    Equal, infer_shape, compare::<Self>;
-    GreaterEqual, infer_shape, compare::<Self>;
-    GreaterThan, infer_shape, compare::<Self>;
-    LessEqual, infer_shape, compare::<Self>;
-    LessThan, infer_shape, compare::<Self>;
-    LogicalAnd, infer_shape, |run| logic(run, |x, y| x && y);
-    LogicalNot, infer_same, not;
-    LogicalOr, infer_shape, |run| logic(run, |x, y| x || y);
-    LogicalXor, infer_shape, |run| logic(run, |x, y| x != y);
-    NotEqual, infer_shape, compare::<Self>;
+    Equal, When(broadcast::is_by_sample), ["X", "Y"] [F32, F64, I32, I64], infer_shape, compare::<Self>;
+    GreaterEqual, When(broadcast::is_by_sample), ["X", "Y"] [F32, F64, I32, I64], infer_shape, compare::<Self>;
+    GreaterThan, When(broadcast::is_by_sample), ["X", "Y"] [F32, F64, I32, I64], infer_shape, compare::<Self>;
+    LessEqual, When(broadcast::is_by_sample), ["X", "Y"] [F32, F64, I32, I64], infer_shape, compare::<Self>;
+    LessThan, When(broadcast::is_by_sample), ["X", "Y"] [F32, F64, I32, I64], infer_shape, compare::<Self>;
+    LogicalAnd, When(broadcast::is_by_sample), ["X", "Y"] [Bool], infer_shape, |run| logic(run, |x, y| x && y);
+    LogicalNot, Rows("X"), ["X"] [Bool], infer_same, not;
+    LogicalOr, When(broadcast::is_by_sample), ["X", "Y"] [Bool], infer_shape, |run| logic(run, |x, y| x || y);
+    LogicalXor, When(broadcast::is_by_sample), ["X", "Y"] [Bool], infer_shape, |run| logic(run, |x, y| x != y);
+    NotEqual, When(broadcast::is_by_sample), ["X", "Y"] [F32, F64, I32, I64], infer_shape, compare::<Self>;
 }
 
 relations! {

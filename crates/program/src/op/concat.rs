@@ -7,7 +7,7 @@ use tensor::{Lod, Shape, Tensor};
 
 use super::sizes;
 use super::strips::Section;
-use super::{Grad, Infer, Keep, Op, Run};
+use super::{Grad, Infer, Keep, Kernel, Op, Run, traits};
 use crate::error::{Error, Result};
 
 pub(super) struct Concat;
@@ -16,6 +16,8 @@ pub(super) struct ConcatGrad;
 const RULE: &str = "the inputs of concat must agree in all dimensions but the axis";
 
 impl Op for Concat {
+    traits!(Inner("X", "axis", 0), "X": [F16, F32, F64, I32, I64, Bool]);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let inputs = infer.inputs("X")?;
         let mut out = infer.input("X")?;
@@ -143,7 +145,7 @@ fn mismatch(run: &Run<'_>, first: &Tensor, index: usize) -> Error {
     }
 }
 
-impl Op for ConcatGrad {
+impl Kernel for ConcatGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let axis = axis_of(run, run.input("X")?.shape().rank())?;
         let mut at = 0;

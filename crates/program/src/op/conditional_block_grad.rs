@@ -3,7 +3,7 @@
 
 use tensor::{Bool, Tensor, Value};
 
-use super::{InnerPort, Op, Run};
+use super::{InnerPort, Kernel, Op, Run, traits};
 use crate::block::OpDesc;
 use crate::error::{Error, Result};
 use crate::names::{self, EMPTY};
@@ -12,7 +12,7 @@ use crate::program::Program;
 pub(super) struct ConditionalBlockGrad;
 pub(super) struct SelectOutput;
 
-impl Op for ConditionalBlockGrad {
+impl Kernel for ConditionalBlockGrad {
     fn inner(&self, op: &OpDesc, program: &Program) -> Vec<InnerPort> {
         let block = op.attrs.block("sub_block").ok();
         let Some(block) = block.filter(|&block| block < program.blocks().len()) else {
@@ -79,6 +79,8 @@ fn zeros(like: Option<&Value>) -> Value {
 }
 
 impl Op for SelectOutput {
+    traits!(Never);
+
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let (mask, n) = (run.scalar("Mask")?, run.n_outputs("Out"));
         if !(mask >= 0.0 && mask < n as f64) {

@@ -6,8 +6,7 @@
 
 use tensor::Bool;
 
-use super::{Grad, Infer, Op, Run, Traits};
-use crate::attr::Attrs;
+use super::{Grad, Infer, Op, Run, traits};
 use crate::block::OpDesc;
 use crate::error::{Error, Result};
 
@@ -24,6 +23,8 @@ fn holds(run: &Run<'_>, port: &str) -> Result<bool> {
 }
 
 impl Op for ConditionalBlock {
+    traits!(Never);
+
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let block = run.attrs().block("sub_block")?;
         let wanted = if run.attrs().bool("is_scalar_condition", false)? {
@@ -36,9 +37,7 @@ impl Op for ConditionalBlock {
 }
 
 impl Op for While {
-    fn traits(&self, _attrs: &Attrs) -> Traits {
-        Traits { knows_is_test: true, ..Traits::NONE }
-    }
+    traits!(Never; knows_is_test);
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let block = run.attrs().block("sub_block")?;
@@ -50,6 +49,8 @@ impl Op for While {
 }
 
 impl Op for SelectInput {
+    traits!(Never, "Mask": [I32]);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         infer.set_output("Out", x)

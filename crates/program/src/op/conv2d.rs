@@ -9,7 +9,7 @@ use tensor::{Float, Shape, Tensor};
 
 use super::layout::{ImageLayout, channels_to_back, channels_to_front};
 use super::slide::{self, Slide};
-use super::{Grad, Infer, Keep, Op, Run, Traits, for_float};
+use super::{Grad, Infer, Keep, Kernel, Op, Run, for_float, traits};
 use crate::attr::Attrs;
 use crate::error::Result;
 
@@ -300,9 +300,7 @@ fn convolve_grad<T: Float>(
 macro_rules! convolution {
     ($op:ident, $grad_op:ident) => {
         impl Op for $op {
-            fn traits(&self, _attrs: &Attrs) -> Traits {
-                Traits { knows_is_test: true, ..Traits::NONE }
-            }
+            traits!(Rows("Input"), "Input": [F16, F32, F64]; knows_is_test);
 
             fn infer(&self, i: &mut Infer<'_>) -> Result<()> {
                 infer(i)
@@ -317,7 +315,7 @@ macro_rules! convolution {
             }
         }
 
-        impl Op for $grad_op {
+        impl Kernel for $grad_op {
             fn run(&self, r: &mut Run<'_>) -> Result<()> {
                 run_grad(r)
             }

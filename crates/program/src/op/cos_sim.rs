@@ -2,7 +2,7 @@
 
 use tensor::{Float, Shape};
 
-use super::{Grad, Infer, Keep, Op, Run, for_float};
+use super::{Grad, Infer, Keep, Kernel, Op, Run, for_float, traits};
 use crate::error::Result;
 
 pub(super) struct CosSim;
@@ -28,6 +28,8 @@ fn sizes(run: &Run<'_>) -> Result<RowSizes> {
 }
 
 impl Op for CosSim {
+    traits!(All(&["X", "Y"]), "X": [F32], "Y": [F32]);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let (x, y) = (infer.input("X")?, infer.input("Y")?);
         let fits = match (&x.dims[..], &y.dims[..]) {
@@ -90,7 +92,7 @@ fn norms<T: Float>(x: &[T], width: usize, out: &mut [T]) {
 }
 
 /// dX = dOut (Y / (XNorm YNorm) - Out X / XNorm²), and the same for Y with both exchanged.
-impl Op for CosSimGrad {
+impl Kernel for CosSimGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let RowSizes { n_x, n_y, width } = sizes(run)?;
         for (port, n) in [("Out", n_x), ("Out@GRAD", n_x), ("XNorm", n_x), ("YNorm", n_y)] {

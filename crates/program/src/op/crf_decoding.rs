@@ -6,7 +6,7 @@
 use tensor::{DType, Float, Shape};
 
 use super::chains::{self, Chains};
-use super::{Infer, Op, Run, for_float};
+use super::{Infer, Op, Run, for_float, traits};
 use crate::error::Result;
 
 pub(super) struct CrfDecoding;
@@ -14,6 +14,8 @@ pub(super) struct CrfDecoding;
 const OP: &str = "CRFDecodingOp";
 
 impl Op for CrfDecoding {
+    traits!(Never, "Emission": [F32, F64]);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         chains::infer(infer)?;
         let emission = infer.input("Emission")?;

@@ -6,7 +6,7 @@
 use tensor::Float;
 
 use super::label::{self, Labels};
-use super::{Grad, Infer, Keep, Op, Run, dims, for_float};
+use super::{Grad, Infer, Keep, Kernel, Op, Run, dims, for_float, traits};
 use crate::error::Result;
 
 pub(super) struct CrossEntropy;
@@ -37,6 +37,8 @@ pub(super) fn infer_loss(infer: &Infer<'_>, soft: bool) -> Result<crate::var::Me
 }
 
 impl Op for CrossEntropy {
+    traits!(Never, "X": [F16, F32, F64]);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let loss = infer_loss(infer, infer.attrs().bool("soft_label", false)?)?;
         infer.set_output("Y", loss)
@@ -83,7 +85,7 @@ fn hard_loss<T: Float>(x: &[T], labels: &Labels<'_>, y: &mut [T], n: usize) -> R
 }
 
 /// dX = -dY label / X with soft labels; -dY / X at the label, 0 elsewhere with hard ones.
-impl Op for CrossEntropyGrad {
+impl Kernel for CrossEntropyGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let soft = run.attrs().bool("soft_label", false)?;
         let ignored = run.attrs().int("ignore_index", -100)?;

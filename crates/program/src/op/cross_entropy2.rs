@@ -6,7 +6,7 @@ use tensor::{Float, Shape};
 
 use super::cross_entropy::{infer_loss, log};
 use super::label::{self, Labels};
-use super::{Grad, Infer, Op, Run, dims, for_float};
+use super::{Grad, Infer, Kernel, Op, Run, dims, for_float, traits};
 use crate::block::OpDesc;
 use crate::error::{Error, Result};
 use crate::names;
@@ -15,6 +15,8 @@ pub(super) struct CrossEntropy2;
 pub(super) struct CrossEntropyGrad2;
 
 impl Op for CrossEntropy2 {
+    traits!(Never, "X": [F16, F32, F64]);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let loss = infer_loss(infer, false)?;
         let x = infer.input("X")?;
@@ -87,7 +89,7 @@ fn forward<T: Float>(
 }
 
 /// dX = -dY / MatchX at the label, 0 elsewhere.
-impl Op for CrossEntropyGrad2 {
+impl Kernel for CrossEntropyGrad2 {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let ignored = run.attrs().int("ignore_index", -100)?;
         let mut d_x = run.take("X@GRAD");

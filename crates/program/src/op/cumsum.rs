@@ -6,13 +6,15 @@
 use tensor::Number;
 
 use super::sizes;
-use super::{Grad, Infer, Op, Run, for_number};
+use super::{Grad, Infer, Op, Run, for_number, traits};
 use crate::block::OpDesc;
 use crate::error::Result;
 
 pub(super) struct Cumsum;
 
 impl Op for Cumsum {
+    traits!(Inner("X", "axis", -1));
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         sizes::axis("axis", infer.attrs().int("axis", -1)?, x.dims.len())?;

@@ -3,7 +3,7 @@
 //! With `use_cvm` they become log(show + 1) and log(click + 1) - log(show + 1); without they are
 //! cut off. Their gradient is the pair CVM, which is how counts reach the table they came from.
 
-use super::{Grad, Infer, Keep, Op, Run, for_float};
+use super::{Grad, Infer, Keep, Kernel, Op, Run, for_float, traits};
 use crate::error::Result;
 
 pub(super) struct Cvm;
@@ -21,6 +21,8 @@ fn width(run: &Run<'_>) -> Result<usize> {
 }
 
 impl Op for Cvm {
+    traits!(Never, "X": [F16, F32, F64]);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         let [n, width @ (2..)] = x.dims[..] else { return Err(infer.shape(WIDTH, "X")) };
@@ -54,7 +56,7 @@ impl Op for Cvm {
 }
 
 /// dX = CVM in the first two columns, dY in the rest.
-impl Op for CvmGrad {
+impl Kernel for CvmGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let keep = run.attrs().bool("use_cvm", true)?;
         let mut d_x = run.take("X@GRAD");

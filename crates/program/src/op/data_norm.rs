@@ -7,7 +7,7 @@
 
 use tensor::{Float, Shape};
 
-use super::{Grad, Infer, Op, Run, dims, for_float};
+use super::{Grad, Infer, Kernel, Op, Run, dims, for_float, traits};
 use crate::block::OpDesc;
 use crate::error::{Error, Result};
 use crate::names;
@@ -22,6 +22,8 @@ const COLUMNS: &str = "one number per column is needed";
 const SHOW_MIN: f64 = 1e-7;
 
 impl Op for DataNorm {
+    traits!(Rows("X"));
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         let [_, columns] = x.dims[..] else { return Err(infer.shape(MATRIX, "X")) };
@@ -113,7 +115,7 @@ fn is_shown<T: Float>(x: &[T], k: usize, slot_dim: Option<usize>) -> bool {
 }
 
 /// dX = dY Scales; the sums get what the batch adds to them.
-impl Op for DataNormGrad {
+impl Kernel for DataNormGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let mut d_x = run.take("X@GRAD");
         let mut sums = SUMS.map(|port| run.take(&names::grad(port)));

@@ -5,7 +5,7 @@
 
 use tensor::{DType, rng};
 
-use super::{Grad, Infer, Keep, Op, Run, Traits, dims, for_float};
+use super::{BySample, Grad, Infer, Keep, Kernel, Op, Run, Traits, dims, for_float};
 use crate::attr::Attrs;
 use crate::error::{Error, Result};
 
@@ -46,8 +46,11 @@ impl DropoutOptions {
 }
 
 impl Op for Dropout {
-    fn traits(&self, _attrs: &Attrs) -> Traits {
-        Traits { knows_is_test: true, ..Traits::NONE }
+    fn traits(&self, attrs: &Attrs) -> Traits {
+        let is_test = attrs.bool("is_test", false).unwrap_or(false);
+        let by_sample = if is_test { BySample::Rows("X") } else { BySample::Never };
+        let types = &[("X", &[DType::F16, DType::F32, DType::F64] as &[DType])];
+        Traits { knows_is_test: true, ..Traits::new(by_sample, types) }
     }
 
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
@@ -122,7 +125,7 @@ fn draw(rng: &mut rng::Rng, p: f32, mask: &mut [u8]) {
 }
 
 /// dX = dOut where the element stayed, scaled as in training.
-impl Op for DropoutGrad {
+impl Kernel for DropoutGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let options = DropoutOptions::of(run.attrs())?;
         dims::run_same(run, "Mask", "Out@GRAD")?;

@@ -19,7 +19,7 @@ use tensor::{Float, Tensor};
 use super::arith::Arith;
 use super::broadcast::{self, Broadcast};
 use super::map::map;
-use super::{Grad, Infer, Keep, Op, Run, for_float, for_int, for_number};
+use super::{Grad, Infer, Keep, Kernel, Op, Run, for_float, for_int, for_number, traits};
 use crate::error::{Error, Result};
 use crate::var::VarKind;
 
@@ -143,6 +143,12 @@ macro_rules! ops {
         pub(super) struct $op;
 
         impl Op for $op {
+            traits!(
+                When(broadcast::is_by_sample),
+                "X": [F16, F32, F64, I32, I64],
+                "Y": [F16, F32, F64, I32, I64]
+            );
+
             fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
                 infer_shape(infer)
             }
@@ -159,7 +165,7 @@ macro_rules! ops {
         $(
             pub(super) struct $grad;
 
-            impl Op for $grad {
+            impl Kernel for $grad {
                 fn run(&self, run: &mut Run<'_>) -> Result<()> {
                     backward::<$op>(run)
                 }

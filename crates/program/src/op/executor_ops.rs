@@ -4,7 +4,7 @@
 //! caller gets. `delete_var`: X is not needed any more. `fake_init`: Out lives on a server; here it
 //! has a shape but no memory.
 
-use super::{Infer, Op, Run};
+use super::{Infer, Op, Run, traits};
 use crate::error::Result;
 use crate::var::{Meta, VarKind};
 
@@ -14,18 +14,24 @@ pub(super) struct Feed;
 pub(super) struct Fetch;
 
 impl Op for Feed {
+    traits!(Never);
+
     fn run(&self, _run: &mut Run<'_>) -> Result<()> {
         Ok(())
     }
 }
 
 impl Op for Fetch {
+    traits!(Never);
+
     fn run(&self, _run: &mut Run<'_>) -> Result<()> {
         Ok(())
     }
 }
 
 impl Op for DeleteVar {
+    traits!(Never);
+
     /// Memory is shared between variables already; there is nothing to give back.
     fn run(&self, _run: &mut Run<'_>) -> Result<()> {
         Ok(())
@@ -33,6 +39,8 @@ impl Op for DeleteVar {
 }
 
 impl Op for FakeInit {
+    traits!(Never);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let dims = infer.attrs().ints("shape")?;
         let dtype = super::sizes::dtype(infer.attrs())?;

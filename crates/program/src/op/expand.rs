@@ -8,7 +8,7 @@ use tensor::{RANK_MAX, Shape};
 use super::sizes::{self, bad_attr};
 use super::strips::advance;
 use super::sum::add_to;
-use super::{Grad, Infer, Keep, Op, Run, for_float, for_number};
+use super::{Grad, Infer, Keep, Kernel, Op, Run, for_float, for_number, traits};
 use crate::error::Result;
 
 pub(super) struct Expand;
@@ -19,6 +19,8 @@ pub(super) struct ExpandAsGrad;
 const RULE: &str = "each size of the target must be a multiple of X's";
 
 impl Op for Expand {
+    traits!(Never, "X": [F32, F64, I32, I64, Bool]);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         let times = infer.attrs().ints("expand_times")?;
@@ -71,6 +73,8 @@ fn expanded(run: &Run<'_>) -> Result<Shape> {
 }
 
 impl Op for ExpandAs {
+    traits!(Never, "X": [F32, F64, I32, I64, Bool]);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let (x, target) = (infer.input("X")?, infer.input("target_tensor")?);
         if x.dims.len() != target.dims.len() {
@@ -135,13 +139,13 @@ fn for_each_row(
     }
 }
 
-impl Op for ExpandGrad {
+impl Kernel for ExpandGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         sum_repeats(run)
     }
 }
 
-impl Op for ExpandAsGrad {
+impl Kernel for ExpandAsGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         sum_repeats(run)
     }

@@ -3,7 +3,7 @@
 use tensor::Shape;
 
 use super::sizes::{self, bad_attr};
-use super::{Infer, Op, Run, for_number, no_gradient};
+use super::{Infer, Op, Run, for_number, no_gradient, traits};
 use crate::attr::Attrs;
 use crate::error::Result;
 use crate::var::Meta;
@@ -26,6 +26,8 @@ fn dims(attrs: &Attrs) -> Result<[i64; 2]> {
 }
 
 impl Op for Eye {
+    traits!(Constant);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let dims = dims(infer.attrs())?;
         infer.set_output("Out", Meta::dense(sizes::dtype(infer.attrs())?, &dims))

@@ -4,7 +4,7 @@ use tensor::{Bool, DType, Number, Shape, Tensor};
 
 use super::sizes::{self, bad_attr};
 use super::uniform_random::{ON_TOUCH, no_rows};
-use super::{Infer, Op, Run, for_number, no_gradient};
+use super::{Infer, Op, Run, for_number, no_gradient, traits};
 use crate::attr::Attrs;
 use crate::error::Result;
 use crate::var::Meta;
@@ -12,6 +12,8 @@ use crate::var::Meta;
 pub(super) struct FillConstant;
 
 impl Op for FillConstant {
+    traits!(Constant);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let dims = sizes::dims(infer)?;
         infer.set_output("Out", Meta::dense(sizes::dtype(infer.attrs())?, &dims))

@@ -9,7 +9,7 @@ use tensor::{DType, Tensor};
 
 use super::fill_constant::{self, fill};
 use super::sizes;
-use super::{Infer, Op, Run, no_gradient};
+use super::{Infer, Op, Run, no_gradient, traits};
 use crate::error::Result;
 
 pub(super) struct FillAnyLike;
@@ -17,6 +17,8 @@ pub(super) struct FillZerosLike;
 pub(super) struct FillConstantBatchSizeLike;
 
 impl Op for FillAnyLike {
+    traits!(Never, "X": [F32, F64, I32, I64, Bool]);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         let dtype = dtype_like(infer.attrs().int("dtype", -1)?, x.dtype)?;
@@ -62,6 +64,8 @@ fn fill_like(out: &mut Tensor, x: &Tensor, dtype: DType, value: f64) -> Result<(
 }
 
 impl Op for FillZerosLike {
+    traits!(Never, "X": [F32, F64, I32, I64, Bool]);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         infer.set_output("Out", x)
@@ -79,6 +83,8 @@ impl Op for FillZerosLike {
 }
 
 impl Op for FillConstantBatchSizeLike {
+    traits!(Never);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let meta = sizes::batch_size_like(infer)?;
         infer.set_output("Out", meta)

@@ -3,7 +3,7 @@
 
 use tensor::{Bool, DType, Float, Shape, Tensor};
 
-use super::{Infer, Op, Run, for_float, no_gradient};
+use super::{Infer, Op, Run, for_float, no_gradient, traits};
 use crate::error::Result;
 
 pub(super) struct Isfinite;
@@ -57,8 +57,10 @@ fn answer<Q: Question>(run: &mut Run<'_>) -> Result<()> {
 }
 
 macro_rules! ops {
-    ($($op:ident;)*) => {$(
+    ($($op:ident $dtypes:tt;)*) => {$(
         impl Op for $op {
+            traits!(Never, "X": $dtypes);
+
             fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
                 infer.input("X")?;
                 infer.set_output("Out", crate::var::Meta::dense(DType::Bool, &[1]))
@@ -74,9 +76,9 @@ macro_rules! ops {
 }
 
 ops! {
-    Isfinite;
-    Isinf;
-    Isnan;
+    Isfinite [F32, F64, I32, I64];
+    Isinf [];
+    Isnan [];
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use tensor::{DType, Element, Shape, Tensor};
 
 use super::gather_rows::{BadId, check_ids, gather_rows, scatter_add_rows};
 use super::sizes;
-use super::{Grad, Infer, Keep, Op, Run, for_float};
+use super::{Grad, Infer, Keep, Kernel, Op, Run, for_float, traits};
 use crate::error::{Error, Result};
 use crate::var::Meta;
 
@@ -27,6 +27,8 @@ fn is_list(dims: &[i64]) -> bool {
 }
 
 impl Op for Gather {
+    traits!(Never);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let (x, index) = (infer.input("X")?, infer.input("Index")?);
         if !is_list(&index.dims) || x.dims.is_empty() {
@@ -52,6 +54,8 @@ impl Op for Gather {
 }
 
 impl Op for GatherNd {
+    traits!(Never);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let (x, index) = (infer.input("X")?, infer.input("Index")?);
         let Some((&depth, outer)) = index.dims.split_last() else {
@@ -159,7 +163,7 @@ fn put_rows<T: Element>(
     Ok(())
 }
 
-impl Op for GatherGrad {
+impl Kernel for GatherGrad {
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         infer.set_output("X@GRAD", x)
@@ -173,7 +177,7 @@ impl Op for GatherGrad {
     }
 }
 
-impl Op for GatherNdGrad {
+impl Kernel for GatherNdGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let (x, index) = (run.input("X")?.shape(), run.input("Index")?.shape());
         if index.last() > x.rank() {

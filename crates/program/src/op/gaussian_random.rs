@@ -9,19 +9,16 @@ use tensor::{DType, Shape, rng};
 
 use super::sizes;
 use super::uniform_random::{ON_TOUCH, no_rows, random, skipped, stream};
-use super::{Infer, Op, Run, Traits, for_float, no_gradient};
-use crate::attr::Attrs;
+use super::{Infer, Op, Run, for_float, no_gradient, traits};
 use crate::error::{Error, Result};
 use crate::var::Meta;
 
 pub(super) struct TruncatedGaussianRandom;
 
-random! { GaussianRandom, GaussianRandomBatchSizeLike = draw }
+random! { GaussianRandom, GaussianRandomBatchSizeLike [] = draw }
 
 impl Op for TruncatedGaussianRandom {
-    fn traits(&self, _attrs: &Attrs) -> Traits {
-        Traits { draws_stream: true, ..Traits::NONE }
-    }
+    traits!(Never; draws_stream);
 
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let dims = infer.attrs().ints("shape")?;

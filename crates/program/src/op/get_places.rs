@@ -2,7 +2,7 @@
 
 use tensor::{DType, Shape};
 
-use super::{Infer, Op, Run};
+use super::{Infer, Op, Run, traits};
 use crate::error::Result;
 use crate::var::{Meta, VarKind};
 
@@ -12,6 +12,8 @@ pub(super) struct GetPlaces;
 const PLACES_MAX: i64 = 1 << 16;
 
 impl Op for GetPlaces {
+    traits!(Never);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let places = Meta { kind: VarKind::PlaceList, ..Meta::dense(DType::I64, &[-1]) };
         infer.set_output("Out", places)

@@ -9,7 +9,7 @@ use tensor::{Float, Shape, Tensor};
 use super::gru_unit::{Grads, GruCell, GruForwardStep, GruOutputs, Rules, infer_sizes, sizes};
 use super::ragged::{self, data_of_len};
 use super::recurrent::{Act, Steps, add_to_rows, sum_rows};
-use super::{Grad, Infer, Keep, Op, Run, for_float};
+use super::{Grad, Infer, Keep, Kernel, Op, Run, for_float, traits};
 use crate::error::Result;
 
 pub(super) struct Gru;
@@ -49,6 +49,8 @@ fn first_states<'a, T: Float>(
 }
 
 impl Op for Gru {
+    traits!(Never, "Input": [F32, F64]);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let (n, d) = infer_sizes(infer)?;
         let x = infer.input("Input")?;
@@ -125,7 +127,7 @@ fn forward<T: Float>(
     }
 }
 
-impl Op for GruGrad {
+impl Kernel for GruGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let rules = rules(run.attrs())?;
         let (mut d_x, mut d_h0) = (run.take("Input@GRAD"), run.take("H0@GRAD"));

@@ -10,7 +10,7 @@ use tensor::{Float, Shape};
 
 use super::ragged::data_of_len;
 use super::recurrent::{Act, add_to_rows, sum_rows};
-use super::{Grad, Infer, Keep, Op, Run, for_float};
+use super::{Grad, Infer, Keep, Kernel, Op, Run, for_float, traits};
 use crate::error::Result;
 
 pub(super) struct GruUnit;
@@ -186,6 +186,8 @@ fn rules(attrs: &crate::attr::Attrs) -> Result<Rules> {
 }
 
 impl Op for GruUnit {
+    traits!(Never, "HiddenPrev": [F32, F64], "Input": [F32, F64]);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let (n, d) = infer_sizes(infer)?;
         let x = infer.input("Input")?;
@@ -232,7 +234,7 @@ impl Op for GruUnit {
     }
 }
 
-impl Op for GruUnitGrad {
+impl Kernel for GruUnitGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let rules = rules(run.attrs())?;
         let (mut d_x, mut d_previous) = (run.take("Input@GRAD"), run.take("HiddenPrev@GRAD"));

@@ -3,7 +3,7 @@
 use tensor::Number;
 
 use super::arith::Arith;
-use super::{Infer, Op, Run, for_number, no_gradient};
+use super::{Infer, Op, Run, for_number, no_gradient, traits};
 use crate::error::Result;
 
 pub(super) struct Increment;
@@ -11,6 +11,8 @@ pub(super) struct Increment;
 const RULE: &str = "a counter has one element";
 
 impl Op for Increment {
+    traits!(Never, "X": [F32, F64, I32, I64]);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         if crate::var::n_elements(&x.dims) != 1 {

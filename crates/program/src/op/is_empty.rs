@@ -2,13 +2,15 @@
 
 use tensor::{Bool, DType, Shape};
 
-use super::{Infer, Op, Run};
+use super::{Infer, Op, Run, traits};
 use crate::error::Result;
 use crate::var::Meta;
 
 pub(super) struct IsEmpty;
 
 impl Op for IsEmpty {
+    traits!(Never);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         infer.set_output("Out", Meta::dense(DType::Bool, &[1]))
     }

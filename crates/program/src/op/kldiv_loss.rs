@@ -5,7 +5,7 @@
 
 use tensor::Shape;
 
-use super::{Grad, Infer, Keep, Op, Run, dims, for_float};
+use super::{Grad, Infer, Keep, Kernel, Op, Run, dims, for_float, traits};
 use crate::attr::Attrs;
 use crate::error::{Error, Result};
 
@@ -45,6 +45,8 @@ impl Reduction {
 }
 
 impl Op for KldivLoss {
+    traits!(Never, "Target": [F32, F64], "X": [F32, F64]);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         dims::infer_same(infer, "X", "Target")?;
         let x = infer.input("X")?.with_lod_level(0);
@@ -82,7 +84,7 @@ impl Op for KldivLoss {
 }
 
 /// dX = -dLoss Target where Target > 0, divided as the loss is.
-impl Op for KldivLossGrad {
+impl Kernel for KldivLossGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let reduction = Reduction::of(run.attrs())?;
         let mut d_x = run.take("X@GRAD");

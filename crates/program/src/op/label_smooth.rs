@@ -1,6 +1,6 @@
 //! `label_smooth`: Out = (1 - epsilon) X + epsilon PriorDist; without one, 1 / number of classes.
 
-use super::{Grad, Infer, Keep, Op, Run, for_float};
+use super::{Grad, Infer, Keep, Kernel, Op, Run, for_float, traits};
 use crate::error::Result;
 
 pub(super) struct LabelSmooth;
@@ -9,6 +9,8 @@ pub(super) struct LabelSmoothGrad;
 const PRIOR: &str = "the prior must have one number per class";
 
 impl Op for LabelSmooth {
+    traits!(Rows("X"));
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         if let Some(prior) = infer.opt_input("PriorDist")? {
@@ -50,7 +52,7 @@ impl Op for LabelSmooth {
 }
 
 /// dX = (1 - epsilon) dOut.
-impl Op for LabelSmoothGrad {
+impl Kernel for LabelSmoothGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let epsilon = run.attrs().float("epsilon", 0.0)?;
         run.fill("X@GRAD", "Out@GRAD", |run, d_out, d_x| {

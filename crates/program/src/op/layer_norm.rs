@@ -4,7 +4,7 @@
 
 use tensor::{Float, Shape};
 
-use super::{Grad, Infer, Keep, Op, Run, dims, for_float};
+use super::{Grad, Infer, Keep, Kernel, Op, Run, dims, for_float, traits};
 use crate::attr::Attrs;
 use crate::error::{Error, Result};
 
@@ -31,6 +31,8 @@ fn product(dims: &[i64]) -> i64 {
 }
 
 impl Op for LayerNorm {
+    traits!(Inner("X", "begin_norm_axis", 1), "X": [F32, F64]);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         let begin = begin(infer.attrs(), x.dims.len())?;
@@ -107,7 +109,7 @@ pub(super) fn moments<T: Float>(x: &[T]) -> (T, T) {
 
 /// With x̂ the normalised X and g = dY Scale: dX = (g - mean(g) - x̂ mean(g x̂)) / std,
 /// dScale = sum of dY x̂ over the rows, dBias = sum of dY.
-impl Op for LayerNormGrad {
+impl Kernel for LayerNormGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let (mut d_x, mut d_scale, mut d_bias) =
             (run.take("X@GRAD"), run.take("Scale@GRAD"), run.take("Bias@GRAD"));

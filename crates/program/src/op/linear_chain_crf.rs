@@ -9,7 +9,7 @@ use tensor::{Float, Shape};
 
 use super::chains::{self, Chains};
 use super::ragged::data_of_len;
-use super::{Grad, Infer, Keep, Op, Run, for_float};
+use super::{Grad, Infer, Keep, Kernel, Op, Run, for_float, traits};
 use crate::error::Result;
 
 pub(super) struct LinearChainCrf;
@@ -18,6 +18,8 @@ pub(super) struct LinearChainCrfGrad;
 const OP: &str = "LinearChainCRFOp";
 
 impl Op for LinearChainCrf {
+    traits!(Never, "Emission": [F32, F64], "Label": [I64]);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         chains::infer(infer)?;
         let emission = infer.input("Emission")?.with_lod_level(0);
@@ -127,7 +129,7 @@ fn score<T: Float>(w: &[T], x: &[T], tags: &[i64]) -> T {
 }
 
 /// Expected minus labelled counts of each emission and transition, times the gradient of the cost.
-impl Op for LinearChainCrfGrad {
+impl Kernel for LinearChainCrfGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let (mut d_x, mut d_w) = (run.take("Emission@GRAD"), run.take("Transition@GRAD"));
         let mut beta = run.spare().tensor();

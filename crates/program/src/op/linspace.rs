@@ -3,13 +3,15 @@
 use tensor::Shape;
 
 use super::range::count_on;
-use super::{Infer, Op, Run, for_float, no_gradient};
+use super::{Infer, Op, Run, for_float, no_gradient, traits};
 use crate::error::{Error, Result};
 use crate::var::Meta;
 
 pub(super) struct Linspace;
 
 impl Op for Linspace {
+    traits!(Constant);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let start = infer.input("Start")?;
         infer.set_output("Out", Meta::dense(start.dtype, &[-1]))

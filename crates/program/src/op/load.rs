@@ -3,8 +3,7 @@
 
 use tensor::{Shape, Tensor, Value};
 
-use super::{Op, Run, Traits};
-use crate::attr::Attrs;
+use super::{Op, Run, traits};
 use crate::error::{Error, Result};
 use crate::stream::{self, Problem};
 
@@ -12,9 +11,7 @@ pub(super) struct Load;
 pub(super) struct LoadCombine;
 
 impl Op for Load {
-    fn traits(&self, _attrs: &Attrs) -> Traits {
-        Traits { uses_files: true, ..Traits::NONE }
-    }
+    traits!(Never; uses_files);
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let bytes = read(run)?;
@@ -28,9 +25,7 @@ impl Op for Load {
 }
 
 impl Op for LoadCombine {
-    fn traits(&self, _attrs: &Attrs) -> Traits {
-        Traits { uses_files: true, ..Traits::NONE }
-    }
+    traits!(Never; uses_files);
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let bytes = read(run)?;

@@ -3,7 +3,7 @@
 
 use tensor::{DType, Shape};
 
-use super::{Infer, Op, Run};
+use super::{Infer, Op, Run, traits};
 use crate::error::Result;
 use crate::var::{Meta, VarKind};
 
@@ -11,6 +11,8 @@ pub(super) struct LodRankTable;
 pub(super) struct MaxSequenceLen;
 
 impl Op for LodRankTable {
+    traits!(Never);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let meta = Meta { kind: VarKind::LodRankTable, ..Meta::dense(DType::I64, &[-1, 2]) };
         infer.set_output("Out", meta)
@@ -36,6 +38,8 @@ impl Op for LodRankTable {
 }
 
 impl Op for MaxSequenceLen {
+    traits!(Never);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         infer.set_output("Out", Meta::dense(DType::I64, &[1]))
     }

@@ -4,13 +4,15 @@
 
 use tensor::Lod;
 
-use super::{Grad, Infer, Keep, Op, Run, ragged, sizes};
+use super::{Grad, Infer, Keep, Kernel, Op, Run, ragged, sizes, traits};
 use crate::error::{Error, Result};
 
 pub(super) struct LodReset;
 pub(super) struct LodResetGrad;
 
 impl Op for LodReset {
+    traits!(Never, "X": [F32, F64, I32, I64]);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         let level = match infer.opt_input("Y")? {
@@ -62,7 +64,7 @@ fn target(run: &Run<'_>) -> Result<Lod> {
 }
 
 /// dX = dOut with the sequences of X.
-impl Op for LodResetGrad {
+impl Kernel for LodResetGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let mut d_x = run.take("X@GRAD");
         d_x.copy_from(run.input("Out@GRAD")?);

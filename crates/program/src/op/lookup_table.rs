@@ -18,7 +18,7 @@ use tensor::{DType, KeyedTable, ReadRows, Rows, Shape, Tensor, Value};
 use super::gather_rows::{BadId, check_ids, gather_rows, scatter_add_rows};
 use super::remote_table;
 use super::sizes;
-use super::{Grad, Infer, Keep, Op, Run, Traits, for_float, for_int};
+use super::{Grad, Infer, Keep, Kernel, Op, Run, Traits, for_float, for_int, traits};
 use crate::attr::Attrs;
 use crate::distributed::route::Route;
 use crate::error::{Error, Result};
@@ -33,9 +33,7 @@ const TABLE_RULE: &str = "a table has two dimensions";
 const IDS_RULE: &str = "the last dimension of the ids must be 1";
 
 impl Op for LookupTable {
-    fn traits(&self, _attrs: &Attrs) -> Traits {
-        Traits { looks_up: true, ..Traits::NONE }
-    }
+    traits!(Rows("Ids"), "Ids": [I64]; looks_up);
 
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         match infer.input("Ids")?.dims.split_last() {
@@ -58,9 +56,7 @@ impl Op for LookupTable {
 }
 
 impl Op for LookupTableV2 {
-    fn traits(&self, _attrs: &Attrs) -> Traits {
-        Traits { looks_up: true, ..Traits::NONE }
-    }
+    traits!(Rows("Ids"); looks_up);
 
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let ids = infer.input("Ids")?;
@@ -206,9 +202,9 @@ fn beyond(run: &Run<'_>, bad: BadId, height: usize) -> Error {
     Error::IdOutOfRange { var, position: bad.position, id: bad.id, height }
 }
 
-impl Op for LookupTableGrad {
+impl Kernel for LookupTableGrad {
     fn traits(&self, _attrs: &Attrs) -> Traits {
-        Traits { is_lookup_grad: true, ..Traits::NONE }
+        Traits { is_lookup_grad: true, ..Traits::of_kernel() }
     }
 
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {

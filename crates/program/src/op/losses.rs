@@ -4,10 +4,10 @@
 //! Fluid's reads, so that programs of either are the same.
 
 use super::zip::Zip;
-use super::{Grad, Infer, Keep, Op, Run, for_float};
+use super::{Grad, Infer, Keep, Kernel, Op, Run, for_float, traits};
 use crate::error::Result;
 
-/// `Loss, LossGrad [attribute = default, ..], sequences,`
+/// `Loss, LossGrad [attribute = default, ..], sequences, [port: [types that layers take], ..],`
 /// `[inputs] => [loss, kept ..], |inputs| [loss, kept ..],`
 /// `[inputs read] [outputs read] => [differentiated], |inputs read, outputs read, d| [gradients];`
 ///
@@ -15,6 +15,7 @@ use crate::error::Result;
 macro_rules! losses {
     ($(
         $op:ident, $grad:ident [$($param:ident = $default:expr),*], $sequences:literal,
+        [$($typed:literal: $dtypes:tt),*],
         [$first:literal $(, $input:literal)*] => [$loss:literal $(, $kept:literal)*],
         |$($x:ident),*| $costs:expr,
         [$($known_in:literal),*] [$($known_out:literal),*] => [$($wanted:literal),*],
@@ -32,6 +33,8 @@ macro_rules! losses {
         }
 
         impl Op for $op {
+            traits!(All(&[$first $(, $input)*]) $(, $typed: $dtypes)*);
+
             fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
                 Self::PORTS.infer(infer)
             }
@@ -58,7 +61,7 @@ macro_rules! losses {
             };
         }
 
-        impl Op for $grad {
+        impl Kernel for $grad {
             fn run(&self, run: &mut Run<'_>) -> Result<()> {
                 $(let $param = run.attrs().float(stringify!($param), $default)?;)*
                 let first = Self::PORTS.inputs[0];
@@ -74,6 +77,7 @@ macro_rules! losses {
 losses! {
     // With Residual r = Y - X, Out = r²/2 where |r| <= delta, else delta (|r| - delta/2).
     HuberLoss, HuberLossGrad [delta = 1.0], true,
+        ["X": [F32, F64], "Y": [F32, F64]],
         ["X", "Y"] => ["Out", "Residual"],
         |x, y| {
             let (r, size) = (y - x, (y - x).abs());
@@ -87,6 +91,7 @@ losses! {
 
     // Loss = -Labels log(Predicted + epsilon) - (1 - Labels) log(1 - Predicted + epsilon).
     LogLoss, LogLossGrad [epsilon = 1e-4], true,
+        ["Labels": [F32], "Predicted": [F32]],
         ["Predicted", "Labels"] => ["Loss"],
         |p, label| [-label * (p + epsilon).ln() - (1.0 - label) * (1.0 - p + epsilon).ln()],
         ["Predicted", "Labels"] [] => ["Predicted"],
@@ -94,6 +99,7 @@ losses! {
 
     // Out = max(0, margin - Label (X1 - X2)); Activated is 1 where Out > 0.
     MarginRankLoss, MarginRankLossGrad [margin = 0.0], false,
+        ["Label": [F32]],
         ["X1", "X2", "Label"] => ["Out", "Activated"],
         |x1, x2, label| {
             let cost = (margin - label * (x1 - x2)).max(0.0);

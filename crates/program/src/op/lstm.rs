@@ -13,7 +13,7 @@ use tensor::{Float, Shape, Tensor};
 
 use super::ragged::{self, data_of_len};
 use super::recurrent::{Act, Steps, add_to_rows, sum_rows};
-use super::{Grad, Infer, Keep, Op, Run, for_float};
+use super::{Grad, Infer, Keep, Kernel, Op, Run, for_float, traits};
 use crate::attr::Attrs;
 use crate::error::{Error, Result};
 
@@ -150,6 +150,8 @@ fn sizes(run: &Run<'_>) -> Result<(usize, usize)> {
 }
 
 impl Op for Lstm {
+    traits!(Never, "Input": [F32, F64]);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let (x, weight) = (infer.input("Input")?, infer.input("Weight")?);
         Rules::of(infer.attrs())?;
@@ -255,7 +257,7 @@ fn forward<T: Float>(
     }
 }
 
-impl Op for LstmGrad {
+impl Kernel for LstmGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let ports = ["Input@GRAD", "H0@GRAD", "C0@GRAD", "Weight@GRAD", "Bias@GRAD"];
         let mut grads = ports.map(|port| run.take(port));

@@ -5,7 +5,7 @@ use tensor::{Float, Number, Shape};
 
 use super::ragged::data_of_len;
 use super::recurrent::Act;
-use super::{Grad, Infer, Keep, Op, Run, for_float};
+use super::{Grad, Infer, Keep, Kernel, Op, Run, for_float, traits};
 use crate::error::Result;
 
 pub(super) struct LstmUnit;
@@ -14,6 +14,8 @@ pub(super) struct LstmUnitGrad;
 const RULE: &str = "X must be four times as wide as C_prev";
 
 impl Op for LstmUnit {
+    traits!(Never, "C_prev": [F32, F64]);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let (x, c) = (infer.input("X")?, infer.input("C_prev")?);
         let (&[_, width], &[_, d]) = (&x.dims[..], &c.dims[..]) else {
@@ -76,7 +78,7 @@ fn gates<T: Float>(x: &[T], at: usize, d: usize, forget_bias: T) -> [T; 4] {
 }
 
 /// With dC' = dC + dH o (1 - tanh² C): dC_prev = f dC'; di, df, dg from dC', do from dH.
-impl Op for LstmUnitGrad {
+impl Kernel for LstmUnitGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let (mut d_x, mut d_previous) = (run.take("X@GRAD"), run.take("C_prev@GRAD"));
         let shape = state_shape(run)?;

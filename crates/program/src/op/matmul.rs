@@ -7,7 +7,7 @@
 use tensor::gemm::{Matrix, gemm};
 use tensor::{Float, Shape};
 
-use super::{Grad, Infer, Keep, Op, Run, dims, for_float};
+use super::{Grad, Infer, Keep, Kernel, Op, OpOnRows, Run, dims, for_float, traits};
 use crate::attr::Attrs;
 use crate::error::Result;
 
@@ -143,7 +143,19 @@ fn multiply<T: Float>(
     }
 }
 
+/// Whether each sample is a row of X, or a matrix of X and perhaps of Y.
+fn is_by_sample(op: &OpOnRows<'_>) -> bool {
+    let (Some(x), Some(y)) = (op.rank("X"), op.rank("Y")) else { return false };
+    if op.all_rows("Y") {
+        op.all_rows("X") && x == y && x > 2
+    } else {
+        op.all_rows("X") && y == 2 && (x > 2 || x == 2 && !op.is_true("transpose_X"))
+    }
+}
+
 impl Op for Matmul {
+    traits!(When(is_by_sample), "X": [F16, F32, F64], "Y": [F16, F32, F64]);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let (x, y) = (infer.input("X")?, infer.input("Y")?);
         let plan = MatmulShape::new(infer.attrs(), &x.dims, &y.dims)?;
@@ -173,7 +185,7 @@ impl Op for Matmul {
 
 /// dX = alpha dOut Yᵀ, dY = alpha Xᵀ dOut, each transposed back; summed over a batch that the
 /// other side had alone.
-impl Op for MatmulGrad {
+impl Kernel for MatmulGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let alpha = run.attrs().float("alpha", 1.0)?;
         let (mut d_x, mut d_y) = (run.take("X@GRAD"), run.take("Y@GRAD"));

@@ -1,7 +1,7 @@
 //! `minus`: Out = X - Y, of one shape.
 
 use super::zip::Zip;
-use super::{Grad, Infer, Op, Run, for_float};
+use super::{Grad, Infer, Op, Run, for_float, traits};
 use crate::block::OpDesc;
 use crate::error::Result;
 
@@ -10,6 +10,8 @@ pub(super) struct Minus;
 const PORTS: Zip<2, 1> = Zip { inputs: ["X", "Y"], outputs: ["Out"], sequences: true };
 
 impl Op for Minus {
+    traits!(All(&["X", "Y"]));
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         PORTS.infer(infer)
     }

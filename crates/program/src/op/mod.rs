@@ -1,7 +1,7 @@
 //! Operators: one file each, listed in [`OPS`].
 //!
-//! An op is a row of rules: its name, how shapes follow, how numbers follow, and which ops compute
-//! its gradient. Names are resolved once, when a program is prepared.
+//! An op is a row of rules: its name, its traits, how shapes follow, how numbers follow, and which ops
+//! compute its gradient. Names are resolved once, when a program is prepared.
 
 mod arith;
 mod broadcast;
@@ -156,7 +156,7 @@ mod uniform_random;
 mod unique;
 mod where_index;
 
-pub use by_sample::{computes_by_sample, constant_ops};
+pub use by_sample::{BySample, OpOnRows, computes_by_sample, constant_ops};
 pub use dispatch::{for_float, for_int, for_number};
 pub use gather_rows::{BadId, check_ids, gather_rows, scatter_add_rows};
 pub(crate) use grad::no_gradient;
@@ -168,7 +168,8 @@ pub use proto::{ATTR_TYPES, AttrRule, Port, Proto, proto, protos};
 pub use run::{Run, Spare};
 pub use sharded_ids::row_init;
 pub use table::OPS;
-pub use traits::{Traits, Untouched};
+pub(crate) use traits::traits;
+pub use traits::{PortTypes, Traits, Untouched};
 pub use wiring::Wiring;
 
 use tensor::DidYouMean;
@@ -181,8 +182,6 @@ use crate::program::{BlockId, Program};
 /// The rules of one operator.
 pub trait Op: Sync {
     /// Says shape and type of each output, when the op is added to a program.
-    ///
-    /// Gradient ops may leave it out: backward gives a gradient the shape of its variable.
     fn infer(&self, _infer: &mut Infer<'_>) -> Result<()> {
         Ok(())
     }
@@ -205,9 +204,49 @@ pub trait Op: Sync {
         None
     }
 
-    /// What others must know to move it, cut it, or place it on a server.
+    /// What others must know to check it, move it, cut it, batch it, or place it on a server.
+    ///
+    /// There is no default: an op that forgot to answer would be computed alone, or take every type, and nobody
+    /// would notice. Most ops answer with `traits!`.
+    fn traits(&self, attrs: &Attrs) -> Traits;
+}
+
+/// The rules of an op that only computes: a gradient, or a kernel that the executor makes. No layer appends it.
+pub trait Kernel: Sync {
+    /// See [`Op::infer`]: backward gives a gradient the shape of its variable.
+    fn infer(&self, _infer: &mut Infer<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    /// See [`Op::run`].
+    fn run(&self, run: &mut Run<'_>) -> Result<()>;
+
+    /// See [`Op::inner`].
+    fn inner(&self, _op: &OpDesc, _program: &Program) -> Vec<InnerPort> {
+        Vec::new()
+    }
+
+    /// See [`Op::traits`].
     fn traits(&self, _attrs: &Attrs) -> Traits {
-        Traits::default()
+        Traits::of_kernel()
+    }
+}
+
+impl<K: Kernel> Op for K {
+    fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
+        Kernel::infer(self, infer)
+    }
+
+    fn run(&self, run: &mut Run<'_>) -> Result<()> {
+        Kernel::run(self, run)
+    }
+
+    fn inner(&self, op: &OpDesc, program: &Program) -> Vec<InnerPort> {
+        Kernel::inner(self, op, program)
+    }
+
+    fn traits(&self, attrs: &Attrs) -> Traits {
+        Kernel::traits(self, attrs)
     }
 }
 

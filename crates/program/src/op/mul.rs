@@ -2,7 +2,7 @@
 //!
 //! The first `x_num_col_dims` dimensions of X are rows, the rest columns; likewise Y.
 
-use super::{Grad, Infer, Keep, Op, Run, for_float};
+use super::{Grad, Infer, Keep, Kernel, Op, Run, for_float, traits};
 use crate::error::Result;
 use tensor::gemm::{Matrix, gemm};
 use tensor::{DType, Finish, Shape};
@@ -18,6 +18,8 @@ fn row_dims(attrs: &crate::attr::Attrs) -> Result<(usize, usize)> {
 const RULE: &str = "the columns of X must equal the rows of Y";
 
 impl Op for Mul {
+    traits!(Rows("X"), "X": [F16, F32, F64], "Y": [F16, F32, F64]);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let (x, y) = (infer.input("X")?, infer.input("Y")?);
         let (x_rows, y_rows) = row_dims(infer.attrs())?;
@@ -81,7 +83,7 @@ fn product_shape(x: Shape, x_rows: usize, y: Shape, y_rows: usize) -> Result<Sha
 }
 
 /// dX = dOut Yᵀ, dY = Xᵀ dOut.
-impl Op for MulGrad {
+impl Kernel for MulGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let (x_rows, y_rows) = row_dims(run.attrs())?;
         let (mut d_x, mut d_y) = (run.take("X@GRAD"), run.take("Y@GRAD"));

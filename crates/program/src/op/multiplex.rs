@@ -3,7 +3,7 @@
 //! Gradient: each row of dOut goes to the X it came from.
 
 use super::sizes;
-use super::{Grad, Infer, Keep, Op, Run};
+use super::{Grad, Infer, Keep, Kernel, Op, Run, traits};
 use crate::error::{Error, Result};
 
 pub(super) struct Multiplex;
@@ -12,6 +12,8 @@ pub(super) struct MultiplexGrad;
 const RULE: &str = "the inputs must have one shape, with a row for each id";
 
 impl Op for Multiplex {
+    traits!(Never, "Ids": [I32, I64]);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         if x.dims.is_empty() || infer.inputs("X")?.iter().any(|x2| x2.dims.len() != x.dims.len()) {
@@ -65,7 +67,7 @@ fn picks(run: &Run<'_>, n_rows: usize, n_inputs: usize) -> Result<Vec<usize>> {
     ids.iter().enumerate().map(pick).collect()
 }
 
-impl Op for MultiplexGrad {
+impl Kernel for MultiplexGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let n = run.n_outputs("X@GRAD");
         let shape = run.input("Out@GRAD")?.shape();

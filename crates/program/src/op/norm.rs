@@ -1,12 +1,14 @@
 //! `norm`: Norm = sqrt(sum of X² along `axis` + epsilon), Out = X / Norm.
 
-use super::{Grad, Infer, Keep, Op, Run, dims, for_float};
+use super::{Grad, Infer, Keep, Kernel, Op, Run, dims, for_float, traits};
 use crate::error::Result;
 
 pub(super) struct Norm;
 pub(super) struct NormGrad;
 
 impl Op for Norm {
+    traits!(Inner("X", "axis", -1), "X": [F32, F64]);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?.with_lod_level(0);
         let axis = dims::axis(infer.attrs(), "axis", -1, x.dims.len())?;
@@ -44,7 +46,7 @@ impl Op for Norm {
 }
 
 /// dX = (dOut - X sum(X dOut) / Norm²) / Norm.
-impl Op for NormGrad {
+impl Kernel for NormGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let mut d_x = run.take("X@GRAD");
         dims::run_same(run, "X", "Out@GRAD")?;

@@ -6,7 +6,7 @@
 use tensor::{Number, Shape};
 
 use super::sizes::{self, bad_attr};
-use super::{Infer, Op, Run, for_number, no_gradient};
+use super::{Infer, Op, Run, for_number, no_gradient, traits};
 use crate::error::{Error, Result};
 use crate::var::Meta;
 
@@ -16,6 +16,8 @@ pub(super) struct OneHotV2;
 const RULE: &str = "the last dimension of X must be 1";
 
 impl Op for OneHot {
+    traits!(Rows("X"), "X": [I32, I64]);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         match infer.input("X")?.dims.split_last() {
             // Fluid looks closer only when it runs.
@@ -35,6 +37,8 @@ impl Op for OneHot {
 }
 
 impl Op for OneHotV2 {
+    traits!(Rows("X"));
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         infer_out(infer, &x.dims)

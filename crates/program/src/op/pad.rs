@@ -6,7 +6,7 @@ use tensor::{Number, Shape};
 
 use super::sizes::bad_attr;
 use super::strips::{BoxDim, for_each_run};
-use super::{Grad, Infer, Keep, Op, Run, for_float, for_number};
+use super::{Grad, Infer, Keep, Kernel, Op, Run, for_float, for_number, traits};
 use crate::attr::Attrs;
 use crate::error::Result;
 
@@ -34,6 +34,8 @@ fn paddings(attrs: &Attrs, rank: usize) -> Result<Vec<DimPadding>> {
 }
 
 impl Op for Pad {
+    traits!(Never, "X": [F16, F32, F64, I32, I64]);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         let paddings = paddings(infer.attrs(), x.dims.len())?;
@@ -75,7 +77,7 @@ impl Op for Pad {
     }
 }
 
-impl Op for PadGrad {
+impl Kernel for PadGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let mut d_x = run.take("X@GRAD");
         let d_out = run.input("Out@GRAD")?;

@@ -10,7 +10,7 @@ use tensor::{Float, Shape};
 
 use super::layout::{ImageLayout, Plane};
 use super::slide::{self, Slide};
-use super::{Grad, Infer, Keep, Op, Run, Traits, dims, for_float};
+use super::{Grad, Infer, Keep, Kernel, Op, Run, dims, for_float, traits};
 use crate::attr::Attrs;
 use crate::error::{Error, Result};
 
@@ -141,9 +141,7 @@ impl Window {
 }
 
 impl Op for Pool2d {
-    fn traits(&self, _attrs: &Attrs) -> Traits {
-        Traits { knows_is_test: true, ..Traits::NONE }
-    }
+    traits!(Rows("X"), "X": [F16, F32, F64, I32, I64]; knows_is_test);
 
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
@@ -201,7 +199,7 @@ fn pool<T: Float>(x: &[T], shape: Shape, out: &mut [T], windows: Windows) {
 }
 
 /// dX gets dOut at the first of the largest pixels, or spread evenly over the window.
-impl Op for Pool2dGrad {
+impl Kernel for Pool2dGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let mut d_x = run.take("X@GRAD");
         dims::run_same(run, "Out", "Out@GRAD")?;

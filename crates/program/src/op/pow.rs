@@ -3,7 +3,7 @@
 use tensor::Number;
 
 use super::map::{apply, apply_2, map, map_grad};
-use super::{Grad, Infer, Keep, Op, Run, for_float};
+use super::{Grad, Infer, Keep, Kernel, Op, Run, for_float, traits};
 use crate::error::Result;
 
 pub(super) struct Pow;
@@ -17,6 +17,8 @@ fn factor(run: &Run<'_>) -> Result<f64> {
 }
 
 impl Op for Pow {
+    traits!(Rows("X"), "X": [F32, F64, I32, I64], "FactorTensor": [F32]);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         infer.set_output("Out", x)
@@ -39,7 +41,7 @@ impl Op for Pow {
 }
 
 /// dX = dOut factor X^(factor - 1).
-impl Op for PowGrad {
+impl Kernel for PowGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let factor = factor(run)?;
         map_grad(run, "X", |x, d_out, d_x| {

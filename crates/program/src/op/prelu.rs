@@ -6,7 +6,7 @@
 use tensor::{Shape, Tensor};
 
 use super::broadcast::Broadcast;
-use super::{Grad, Infer, Keep, Op, Run, for_float};
+use super::{Grad, Infer, Keep, Kernel, Op, OpOnRows, Run, for_float, traits};
 use crate::error::{Error, Result};
 
 pub(super) struct Prelu;
@@ -32,7 +32,14 @@ fn spread(run: &Run<'_>, x: &Tensor, alpha: &Tensor) -> Result<Broadcast> {
     plan.ok_or_else(|| run.shapes("Alpha must have as many numbers as its mode asks", "Alpha", "X"))
 }
 
+/// Whether Alpha is the same for all samples, however X is fed.
+fn is_by_sample(op: &OpOnRows<'_>) -> bool {
+    op.only_rows("X") && op.attrs().str("mode", "all").is_ok_and(|mode| mode != "element")
+}
+
 impl Op for Prelu {
+    traits!(When(is_by_sample), "X": [F32, F64]);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         infer.input("Alpha")?;
@@ -60,7 +67,7 @@ impl Op for Prelu {
 }
 
 /// dX = dOut where X > 0, else Alpha dOut; dAlpha = sum of X dOut where X <= 0.
-impl Op for PreluGrad {
+impl Kernel for PreluGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let (mut d_x, mut d_alpha) = (run.take("X@GRAD"), run.take("Alpha@GRAD"));
         super::dims::run_same(run, "X", "Out@GRAD")?;

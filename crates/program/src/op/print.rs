@@ -8,7 +8,7 @@ use std::fmt::Write;
 
 use tensor::{DType, Tensor};
 
-use super::{Grad, Infer, Op, Run, Traits};
+use super::{Grad, Infer, Op, Run, traits};
 use crate::attr::Attrs;
 use crate::block::OpDesc;
 use crate::error::Result;
@@ -16,9 +16,7 @@ use crate::error::Result;
 pub(super) struct Print;
 
 impl Op for Print {
-    fn traits(&self, _attrs: &Attrs) -> Traits {
-        Traits { has_side_effect: true, ..Traits::NONE }
-    }
+    traits!(Never; has_side_effect);
 
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("In")?;

@@ -4,13 +4,15 @@ use tensor::Number;
 
 use super::sizes::{self, bad_attr};
 use super::uniform_random::stream;
-use super::{Infer, Op, Run, for_int, no_gradient};
+use super::{Infer, Op, Run, for_int, no_gradient, traits};
 use crate::error::Result;
 use crate::var::Meta;
 
 pub(super) struct Randint;
 
 impl Op for Randint {
+    traits!(Never);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let dims = sizes::dims(infer)?;
         let dtype = tensor::DType::from_code(infer.attrs().int("dtype", 3)?)?;

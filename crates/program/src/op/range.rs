@@ -2,13 +2,15 @@
 
 use tensor::{Number, Shape};
 
-use super::{Infer, Op, Run, for_number, no_gradient};
+use super::{Infer, Op, Run, for_number, no_gradient, traits};
 use crate::error::{Error, Result};
 use crate::var::Meta;
 
 pub(super) struct Range;
 
 impl Op for Range {
+    traits!(Constant);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let start = infer.input("Start")?;
         infer.set_output("Out", Meta::dense(start.dtype, &[-1]))

@@ -1,7 +1,7 @@
 //! `rank_loss` (RankNet): with o = Left - Right, Out = log(1 + exp(o)) - Label o.
 
 use super::zip::Zip;
-use super::{Grad, Infer, Keep, Op, Run, dims, for_float};
+use super::{Grad, Infer, Keep, Kernel, Op, Run, dims, for_float, traits};
 use crate::error::Result;
 
 pub(super) struct RankLoss;
@@ -16,6 +16,8 @@ const SLOPES: Zip<4, 2> = Zip {
 };
 
 impl Op for RankLoss {
+    traits!(Never, "Label": [F32], "Left": [F32], "Right": [F32]);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         dims::infer_same(infer, "Left", "Right")?;
         let label = infer.input("Label")?;
@@ -65,7 +67,7 @@ fn same_column(run: &Run<'_>, port: &str) -> Result<()> {
 }
 
 /// dLeft = dOut (sigmoid(Left - Right) - Label), dRight = -dLeft.
-impl Op for RankLossGrad {
+impl Kernel for RankLossGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         dims::run_same(run, "Left", "Right")?;
         same_column(run, "Label")?;

@@ -2,17 +2,14 @@
 //!
 //! The batches come from outside of the program, through [`Host::read`](super::Host::read).
 
-use super::{Infer, Op, Run, Traits};
-use crate::attr::Attrs;
+use super::{Infer, Op, Run, traits};
 use crate::error::{Error, Result};
 
 pub(super) struct Read;
 pub(super) struct CreatePyReader;
 
 impl Op for Read {
-    fn traits(&self, _attrs: &Attrs) -> Traits {
-        Traits { has_side_effect: true, ..Traits::NONE }
-    }
+    traits!(Never; has_side_effect);
 
     /// The layer that makes the reader has described its fields already.
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
@@ -37,6 +34,8 @@ impl Op for Read {
 
 /// The reader itself lives outside; naming it is all there is to do.
 impl Op for CreatePyReader {
+    traits!(Never);
+
     fn run(&self, _run: &mut Run<'_>) -> Result<()> {
         Ok(())
     }

@@ -8,7 +8,7 @@
 use tensor::{DType, Shape, Tensor, Value};
 
 use super::sum::add_to;
-use super::{InnerPort, Op, Run, for_number};
+use super::{InnerPort, Kernel, Op, Run, for_number, traits};
 use crate::block::OpDesc;
 use crate::error::{Error, Result};
 use crate::names::{self, EMPTY};
@@ -121,6 +121,8 @@ fn check_states(run: &Run<'_>) -> Result<usize> {
 }
 
 impl Op for Recurrent {
+    traits!(Never);
+
     fn inner(&self, op: &OpDesc, program: &Program) -> Vec<InnerPort> {
         let Some(block) = block_of(op, program) else { return Vec::new() };
         let port = |port, vars: &[String]| InnerPort { port, block, vars: vars.to_vec() };
@@ -166,7 +168,7 @@ impl Op for Recurrent {
     }
 }
 
-impl Op for RecurrentGrad {
+impl Kernel for RecurrentGrad {
     fn inner(&self, op: &OpDesc, program: &Program) -> Vec<InnerPort> {
         let Some(block) = block_of(op, program) else { return Vec::new() };
         let forward = program.block(block).parent.max(0) as usize;

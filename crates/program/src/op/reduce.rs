@@ -14,7 +14,7 @@ use tensor::{Bool, Float, Shape, Tensor};
 
 use super::arith::Arith;
 use super::broadcast::Broadcast;
-use super::{Grad, Infer, Keep, Op, Run, for_float, for_number};
+use super::{Grad, Infer, Keep, Kernel, Op, OpOnRows, Run, for_float, for_number, traits};
 use crate::attr::Attrs;
 use crate::error::{Error, Result};
 
@@ -204,12 +204,14 @@ fn emit<R: Slope>(grad: &mut Grad<'_>) -> Result<()> {
     })
 }
 
-/// Makes ops: how to run, how to differentiate, and the gradient op if there is one.
+/// Makes ops: the types that layers take (none: all), how to run, how to differentiate, and the gradient op if there is one.
 macro_rules! ops {
-    ($($op:ident, $run:expr, $emit:expr $(, $grad:ident)?;)*) => {$(
+    ($($op:ident $dtypes:tt, $run:expr, $emit:expr $(, $grad:ident)?;)*) => {$(
         pub(super) struct $op;
 
         impl Op for $op {
+            traits!(When(samples_stay), "X": $dtypes);
+
             fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
                 infer_shape(infer)
             }
@@ -226,7 +228,7 @@ macro_rules! ops {
         $(
             pub(super) struct $grad;
 
-            impl Op for $grad {
+            impl Kernel for $grad {
                 fn run(&self, run: &mut Run<'_>) -> Result<()> {
                     backward::<$op>(run)
                 }
@@ -235,19 +237,24 @@ macro_rules! ops {
     )*};
 }
 
+/// Whether the dimension of the samples is not reduced.
+fn samples_stay(op: &OpOnRows<'_>) -> bool {
+    !op.is_true("reduce_all") && op.axes_are_inner("X", "dim") && op.only_rows("X")
+}
+
 /// Truth values carry no gradient.
 fn no_gradient(_grad: &mut Grad<'_>) -> Result<()> {
     Ok(())
 }
 
 ops! {
-    ReduceAll, |run| forward_bool(run, true, |a, b| a && b), no_gradient;
-    ReduceAny, |run| forward_bool(run, false, |a, b| a || b), no_gradient;
-    ReduceMax, forward::<Self>, emit::<Self>, ReduceMaxGrad;
-    ReduceMean, forward::<Self>, emit::<Self>, ReduceMeanGrad;
-    ReduceMin, forward::<Self>, emit::<Self>, ReduceMinGrad;
-    ReduceProd, forward::<Self>, emit::<Self>, ReduceProdGrad;
-    ReduceSum, forward::<Self>, emit::<Self>, ReduceSumGrad;
+    ReduceAll [Bool], |run| forward_bool(run, true, |a, b| a && b), no_gradient;
+    ReduceAny [Bool], |run| forward_bool(run, false, |a, b| a || b), no_gradient;
+    ReduceMax [], forward::<Self>, emit::<Self>, ReduceMaxGrad;
+    ReduceMean [F32, F64, I32, I64], forward::<Self>, emit::<Self>, ReduceMeanGrad;
+    ReduceMin [], forward::<Self>, emit::<Self>, ReduceMinGrad;
+    ReduceProd [], forward::<Self>, emit::<Self>, ReduceProdGrad;
+    ReduceSum [F32, F64, I32, I64], forward::<Self>, emit::<Self>, ReduceSumGrad;
 }
 
 impl Reduction for ReduceSum {

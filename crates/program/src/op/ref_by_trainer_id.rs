@@ -1,11 +1,13 @@
 //! `ref_by_trainer_id`: Out = X[TrainerId], the one of several variables that belongs to a trainer.
 
-use super::{Infer, Op, Run};
+use super::{Infer, Op, Run, traits};
 use crate::error::{Error, Result};
 
 pub(super) struct RefByTrainerId;
 
 impl Op for RefByTrainerId {
+    traits!(Never);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         infer.set_output("Out", x)

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tensor::{DType, Shape, Tensor};
 
 use super::sizes::integers;
-use super::{Infer, Op, Run, Traits};
+use super::{Infer, Op, Run, traits};
 use crate::attr::Attrs;
 use crate::distributed::route::{LookUpRoute, Route};
 use crate::error::{Error, Result};
@@ -21,6 +21,8 @@ pub(super) struct Prefetch;
 const IDS_RULE: &str = "the last dimension of the ids must be 1";
 
 impl Op for DistributedLookupTable {
+    traits!(Never);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let w = infer.input("W")?;
         let width = w.dims.last().copied().unwrap_or(-1);
@@ -104,9 +106,7 @@ fn not_rows(op: &str, out: &Tensor) -> Error {
 }
 
 impl Op for Prefetch {
-    fn traits(&self, _attrs: &Attrs) -> Traits {
-        Traits { serves_look_up: true, ..Traits::NONE }
-    }
+    traits!(Never; serves_look_up);
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let Some(Route::LookUp(route)) = run.route() else { return Err(run.no_servers()) };

@@ -12,17 +12,19 @@ use tensor::Shape;
 
 use super::sizes::{self, bad_attr};
 use super::strips::{copy_as, insert};
-use super::{Grad, Infer, Keep, Op, Run};
+use super::{Grad, Infer, Keep, Kernel, Op, OpOnRows, Run, traits};
 use crate::attr::Attrs;
 use crate::error::{Error, Result};
 use crate::var::Meta;
 
 macro_rules! reshaping {
-    ($($Op:ident $Grad:ident $kind:ident $keep:ident;)*) => {$(
+    ($($Op:ident $dtypes:tt $Grad:ident $kind:ident $keep:ident;)*) => {$(
         pub(super) struct $Op;
         pub(super) struct $Grad;
 
         impl Op for $Op {
+            traits!(When(ReshapeKind::$kind.samples_stay()), "X": $dtypes);
+
             fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
                 infer_shape(infer, ReshapeKind::$kind)
             }
@@ -36,7 +38,7 @@ macro_rules! reshaping {
             }
         }
 
-        impl Op for $Grad {
+        impl Kernel for $Grad {
             fn run(&self, run: &mut Run<'_>) -> Result<()> {
                 reshape_back(run)
             }
@@ -45,14 +47,14 @@ macro_rules! reshaping {
 }
 
 reshaping! {
-    Flatten FlattenGrad Flatten KEEP_X;
-    Flatten2 Flatten2Grad Flatten KEEP_X_SHAPE;
-    Reshape ReshapeGrad Reshape KEEP_X;
-    Reshape2 Reshape2Grad Reshape KEEP_X_SHAPE;
-    Squeeze SqueezeGrad Squeeze KEEP_X;
-    Squeeze2 Squeeze2Grad Squeeze KEEP_X_SHAPE;
-    Unsqueeze UnsqueezeGrad Unsqueeze KEEP_X;
-    Unsqueeze2 Unsqueeze2Grad Unsqueeze KEEP_X_SHAPE;
+    Flatten [] FlattenGrad Flatten KEEP_X;
+    Flatten2 [F32, F64, I8, I32, I64] Flatten2Grad Flatten KEEP_X_SHAPE;
+    Reshape [] ReshapeGrad Reshape KEEP_X;
+    Reshape2 [F16, F32, F64, I32, I64] Reshape2Grad Reshape KEEP_X_SHAPE;
+    Squeeze [] SqueezeGrad Squeeze KEEP_X;
+    Squeeze2 [F16, F32, F64, I8, I32, I64] Squeeze2Grad Squeeze KEEP_X_SHAPE;
+    Unsqueeze [] UnsqueezeGrad Unsqueeze KEEP_X;
+    Unsqueeze2 [] Unsqueeze2Grad Unsqueeze KEEP_X_SHAPE;
 }
 
 pub(super) const KEEP_X: Keep<'static> = Keep::grads(&["Out"], &["X"]).inputs(&["X"]);
@@ -84,8 +86,38 @@ impl ReshapeKind {
         }
     }
 
+    /// Tells whether the dimension of the samples is left alone.
+    fn samples_stay(self) -> fn(&OpOnRows<'_>) -> bool {
+        match self {
+            ReshapeKind::Reshape => |op| first_size_stays(op) && op.only_rows("X"),
+            ReshapeKind::Squeeze | ReshapeKind::Unsqueeze => {
+                |op| op.axes_are_inner("X", "axes") && op.only_rows("X")
+            }
+            ReshapeKind::Flatten => {
+                |op| op.attrs().int("axis", 1).is_ok_and(|axis| axis == 1) && op.only_rows("X")
+            }
+        }
+    }
+
     fn attr(self) -> &'static str {
         if matches!(self, ReshapeKind::Reshape) { "shape" } else { "axes" }
+    }
+}
+
+/// Whether the first size of the shape is that of X.
+fn first_size_stays(op: &OpOnRows<'_>) -> bool {
+    let Ok(shape) = op.attrs().ints("shape") else { return false };
+    let Some(dims) = op.dims("X") else { return false };
+    let size = |dims: &[i64]| {
+        let is_known = dims.iter().all(|&dim| dim > 0);
+        is_known.then(|| dims.iter().product::<i64>())
+    };
+    match shape.split_first() {
+        Some((0, _)) => true,
+        Some((-1, rest)) => {
+            size(rest).is_some() && size(rest) == size(dims.get(1..).unwrap_or_default())
+        }
+        _ => false,
     }
 }
 

@@ -1,13 +1,15 @@
 //! `reverse`: Out = X with the order turned around along each of `axis`.
 
 use super::sizes;
-use super::{Grad, Infer, Op, Run};
+use super::{Grad, Infer, Op, Run, traits};
 use crate::block::OpDesc;
 use crate::error::Result;
 
 pub(super) struct Reverse;
 
 impl Op for Reverse {
+    traits!(Never, "X": [F32, F64, I32, I64, U8]);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         for axis in infer.attrs().ints("axis")? {

@@ -1,6 +1,6 @@
 //! `rnn_memory_helper`: Out = X; gives what a step of a recurrent block leaves a name of its own.
 
-use super::{Grad, Infer, Op, Run};
+use super::{Grad, Infer, Kernel, Op, Run, traits};
 use crate::block::OpDesc;
 use crate::error::Result;
 
@@ -8,6 +8,8 @@ pub(super) struct RnnMemoryHelper;
 pub(super) struct RnnMemoryHelperGrad;
 
 impl Op for RnnMemoryHelper {
+    traits!(Never);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         infer.set_output("Out", x)
@@ -28,7 +30,7 @@ impl Op for RnnMemoryHelper {
     }
 }
 
-impl Op for RnnMemoryHelperGrad {
+impl Kernel for RnnMemoryHelperGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let mut grad = run.take("X@GRAD");
         grad.copy_from(run.input("Out@GRAD")?);

@@ -3,8 +3,7 @@
 
 use tensor::{DType, Tensor, Value};
 
-use super::{Op, Run, Traits};
-use crate::attr::Attrs;
+use super::{Op, Run, traits};
 use crate::error::{Error, Result};
 use crate::stream;
 
@@ -12,9 +11,7 @@ pub(super) struct Save;
 pub(super) struct SaveCombine;
 
 impl Op for Save {
-    fn traits(&self, _attrs: &Attrs) -> Traits {
-        Traits { has_side_effect: true, uses_files: true, ..Traits::NONE }
-    }
+    traits!(Never; has_side_effect, uses_files);
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let bytes = match run.value("X")? {
@@ -30,9 +27,7 @@ impl Op for Save {
 }
 
 impl Op for SaveCombine {
-    fn traits(&self, _attrs: &Attrs) -> Traits {
-        Traits { has_side_effect: true, uses_files: true, ..Traits::NONE }
-    }
+    traits!(Never; has_side_effect, uses_files);
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let bytes = tensors(run)?;

@@ -6,17 +6,14 @@ use tensor::Number;
 
 use super::arith::Arith;
 use super::map::{apply, map};
-use super::{Grad, Infer, Op, Run, Traits, for_number};
-use crate::attr::Attrs;
+use super::{Grad, Infer, Op, Run, for_number, traits};
 use crate::block::OpDesc;
 use crate::error::Result;
 
 pub(super) struct Scale;
 
 impl Op for Scale {
-    fn traits(&self, _attrs: &Attrs) -> Traits {
-        Traits { keeps_to_gradients: true, ..Traits::NONE }
-    }
+    traits!(Rows("X"), "X": [F16, F32, F64, I8, I16, I32, I64, U8]; keeps_to_gradients);
 
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;

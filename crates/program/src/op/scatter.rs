@@ -7,7 +7,7 @@ use tensor::Shape;
 
 use super::gather_rows::{BadId, check_ids, gather_rows, scatter_add_rows};
 use super::sizes;
-use super::{Grad, Infer, Keep, Op, Run, for_number};
+use super::{Grad, Infer, Keep, Kernel, Op, Run, for_number, traits};
 use crate::error::{Error, Result};
 
 pub(super) struct Scatter;
@@ -16,6 +16,8 @@ pub(super) struct ScatterGrad;
 const RULE: &str = "Updates must have a row like X's for each id";
 
 impl Op for Scatter {
+    traits!(Never);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let (x, ids, updates) = (infer.input("X")?, infer.input("Ids")?, infer.input("Updates")?);
         if ids.dims.len() != 1 || x.dims.is_empty() || x.dims.len() != updates.dims.len() {
@@ -65,7 +67,7 @@ fn not_there(run: &Run<'_>, bad: BadId) -> Error {
     }
 }
 
-impl Op for ScatterGrad {
+impl Kernel for ScatterGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let rows = sizes::integers(run.input("Ids")?, run.input_name("Ids"))?;
         let shape = run.input("Out@GRAD")?.shape().with_dim(0, rows.len());

@@ -8,7 +8,7 @@ use tensor::{Shape, Tensor};
 use super::gather::places;
 use super::gather_rows::scatter_add_rows;
 use super::scatter::give_back;
-use super::{Grad, Infer, Keep, Op, Run, dims, for_number};
+use super::{Grad, Infer, Keep, Kernel, Op, Run, dims, for_number, traits};
 use crate::error::Result;
 
 pub(super) struct ScatterNdAdd;
@@ -17,6 +17,8 @@ pub(super) struct ScatterNdAddGrad;
 const RULE: &str = "Updates must have the places of Index, then the rest of X";
 
 impl Op for ScatterNdAdd {
+    traits!(Never);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let (x, index, updates) =
             (infer.input("X")?, infer.input("Index")?, infer.input("Updates")?);
@@ -66,7 +68,7 @@ fn targets(run: &Run<'_>, x: Shape, updates: &Tensor) -> Result<(Vec<i64>, usize
     Ok((places(run, x, depth)?, x.flatten_2d(depth).1))
 }
 
-impl Op for ScatterNdAddGrad {
+impl Kernel for ScatterNdAddGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let (d_out, updates) = (run.input("Out@GRAD")?, run.input("Updates")?);
         let (rows, _) = targets(run, d_out.shape(), updates)?;

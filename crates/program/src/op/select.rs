@@ -2,13 +2,15 @@
 
 use tensor::{Bool, Element};
 
-use super::{Grad, Infer, Keep, Op, Run, dims, for_float, for_number};
+use super::{Grad, Infer, Keep, Kernel, Op, Run, dims, for_float, for_number, traits};
 use crate::error::Result;
 
 pub(super) struct Where;
 pub(super) struct WhereGrad;
 
 impl Op for Where {
+    traits!(Never);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         infer.input("Y")?;
@@ -36,7 +38,7 @@ impl Op for Where {
 }
 
 /// dX = dOut where Condition holds, else 0; dY the other way around.
-impl Op for WhereGrad {
+impl Kernel for WhereGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let (mut d_x, mut d_y) = (run.take("X@GRAD"), run.take("Y@GRAD"));
         dims::run_same(run, "Condition", "Out@GRAD")?;

@@ -4,7 +4,7 @@
 //! `get_tensor_from_selected_rows`: Out = the values of X as a tensor, one row per id.
 
 use super::sum::{merge_rows, rows_at};
-use super::{Infer, Op, Run};
+use super::{Infer, Op, Run, traits};
 use crate::error::Result;
 use crate::var::{Meta, VarKind};
 
@@ -12,6 +12,8 @@ pub(super) struct MergeSelectedRows;
 pub(super) struct GetTensorFromSelectedRows;
 
 impl Op for MergeSelectedRows {
+    traits!(Never);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         infer.set_output("Out", Meta { kind: VarKind::SelectedRows, ..x })
@@ -23,6 +25,8 @@ impl Op for MergeSelectedRows {
 }
 
 impl Op for GetTensorFromSelectedRows {
+    traits!(Never);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let mut meta = Meta { kind: VarKind::LodTensor, ..infer.input("X")? };
         if let Some(n) = meta.dims.first_mut() {

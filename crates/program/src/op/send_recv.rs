@@ -9,8 +9,7 @@
 
 use tensor::Value;
 
-use super::{Infer, Op, Run, Traits};
-use crate::attr::Attrs;
+use super::{Infer, Op, Run, traits};
 use crate::distributed::route::{PARAM_INIT, Route};
 use crate::error::{Error, Result};
 use crate::var::Meta;
@@ -23,6 +22,8 @@ pub(super) struct CheckpointNotify;
 pub(super) struct ListenAndServ;
 
 impl Op for Send {
+    traits!(Never);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         infer.set_output("Out", Meta::default())
     }
@@ -42,6 +43,8 @@ impl Op for Send {
 }
 
 impl Op for Recv {
+    traits!(Never);
+
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let route = match run.route() {
             Some(Route::Recv(recv)) if recv.is_off => return Ok(()),
@@ -61,6 +64,8 @@ impl Op for Recv {
 }
 
 impl Op for SendBarrier {
+    traits!(Never);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         infer.set_output("Out", Meta::default())
     }
@@ -74,6 +79,8 @@ impl Op for SendBarrier {
 }
 
 impl Op for FetchBarrier {
+    traits!(Never);
+
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         match run.route() {
             Some(Route::Barrier(servers)) => run.remote_with("X")?.0.fetch_barrier(servers),
@@ -83,9 +90,7 @@ impl Op for FetchBarrier {
 }
 
 impl Op for CheckpointNotify {
-    fn traits(&self, _attrs: &Attrs) -> Traits {
-        Traits { uses_files: true, ..Traits::NONE }
-    }
+    traits!(Never; uses_files);
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         match run.route() {
@@ -96,9 +101,7 @@ impl Op for CheckpointNotify {
 }
 
 impl Op for ListenAndServ {
-    fn traits(&self, _attrs: &Attrs) -> Traits {
-        Traits { uses_files: true, ..Traits::NONE }
-    }
+    traits!(Never; uses_files);
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         Err(Error::ServesOnly { op: run.op().kind.clone() })

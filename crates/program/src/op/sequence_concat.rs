@@ -3,7 +3,7 @@
 use tensor::Lod;
 
 use super::ragged::{self, Ragged};
-use super::{Grad, Infer, Keep, Op, Run, for_float, for_number};
+use super::{Grad, Infer, Keep, Kernel, Op, Run, for_float, for_number, traits};
 use crate::error::{Error, Result};
 
 pub(super) struct SequenceConcat;
@@ -12,6 +12,8 @@ pub(super) struct SequenceConcatGrad;
 const OP: &str = "SequenceConcatOp";
 
 impl Op for SequenceConcat {
+    traits!(Rows("X"));
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let inputs = infer.inputs("X")?;
         let sum = inputs.iter().try_fold(0, |sum, x| match x.dims.first() {
@@ -85,7 +87,7 @@ fn join(all: &[&[usize]]) -> Vec<usize> {
 }
 
 /// dX = the parts of dOut that came from it.
-impl Op for SequenceConcatGrad {
+impl Kernel for SequenceConcatGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let n = run.n_inputs("X");
         let mut grads: Vec<_> = (0..n).map(|index| run.take_at("X@GRAD", index)).collect();

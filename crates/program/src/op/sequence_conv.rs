@@ -5,7 +5,7 @@ use tensor::gemm::{Matrix, gemm};
 use tensor::{Float, Shape};
 
 use super::ragged::{self, Ragged};
-use super::{Grad, Infer, Keep, Op, Run, for_float};
+use super::{Grad, Infer, Keep, Kernel, Op, Run, for_float, traits};
 use crate::attr::Attrs;
 use crate::error::{Error, Result};
 
@@ -66,6 +66,8 @@ impl Context {
 }
 
 impl Op for SequenceConv {
+    traits!(Rows("X"), "X": [F32, F64]);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let (x, filter) = (infer.input("X")?, infer.input("Filter")?);
         let context = Context::of(infer.attrs())?;
@@ -149,7 +151,7 @@ fn gather<T: Float>(context: Context, x: Ragged<'_, T>, columns: &mut [T]) {
 }
 
 /// dFilter = Cᵀ dOut; dX gathers what dC = dOut Filterᵀ holds of each step.
-impl Op for SequenceConvGrad {
+impl Kernel for SequenceConvGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let context = Context::of(run.attrs())?;
         let (mut d_x, mut d_filter) = (run.take("X@GRAD"), run.take("Filter@GRAD"));

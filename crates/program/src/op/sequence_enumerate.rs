@@ -4,7 +4,7 @@
 use tensor::{Number, Shape};
 
 use super::ragged::{self, Ragged};
-use super::{Infer, Op, Run, for_int, no_gradient};
+use super::{Infer, Op, Run, for_int, no_gradient, traits};
 use crate::error::{Error, Result};
 
 pub(super) struct SequenceEnumerate;
@@ -22,6 +22,8 @@ fn win_size(attrs: &crate::attr::Attrs) -> Result<usize> {
 }
 
 impl Op for SequenceEnumerate {
+    traits!(Never, "X": [I32, I64]);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         if x.dims.len() != 2 {

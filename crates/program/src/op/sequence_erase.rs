@@ -3,7 +3,7 @@
 use tensor::{Lod, Number, Shape};
 
 use super::ragged::{self, Ragged};
-use super::{Infer, Op, Run, for_int, no_gradient};
+use super::{Infer, Op, Run, for_int, no_gradient, traits};
 use crate::error::Result;
 
 pub(super) struct SequenceErase;
@@ -11,6 +11,8 @@ pub(super) struct SequenceErase;
 const OP: &str = "SequenceEraseOp";
 
 impl Op for SequenceErase {
+    traits!(Never);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let mut out = infer.input("X")?;
         out.dims.iter_mut().take(1).for_each(|dim| *dim = -1);

@@ -6,7 +6,7 @@
 use tensor::Lod;
 
 use super::ragged;
-use super::{Grad, Infer, Keep, Op, Run, for_float, for_number};
+use super::{Grad, Infer, Keep, Kernel, Op, Run, for_float, for_number, traits};
 use crate::error::{Error, Result};
 
 pub(super) struct SequenceExpand;
@@ -15,6 +15,8 @@ pub(super) struct SequenceExpandGrad;
 const OP: &str = "SequenceExpandOp";
 
 impl Op for SequenceExpand {
+    traits!(All(&["X", "Y"]), "X": [F32, F64, I32, I64]);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let mut out = infer.input("X")?;
         out.dims.iter_mut().take(1).for_each(|dim| *dim = -1);
@@ -100,7 +102,7 @@ impl<'a> Copies<'a> {
 }
 
 /// dX = the sum of dOut over the copies.
-impl Op for SequenceExpandGrad {
+impl Kernel for SequenceExpandGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let mut d_x = run.take("X@GRAD");
         let x = run.input("X")?;

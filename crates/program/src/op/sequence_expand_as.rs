@@ -1,7 +1,7 @@
 //! `sequence_expand_as`: row i of X, once for each step of sequence i of Y; Out has Y's sequences.
 
 use super::ragged;
-use super::{Grad, Infer, Keep, Op, Run, for_float, for_number};
+use super::{Grad, Infer, Keep, Kernel, Op, Run, for_float, for_number, traits};
 use crate::error::Result;
 use tensor::Tensor;
 
@@ -11,6 +11,8 @@ pub(super) struct SequenceExpandAsGrad;
 const OP: &str = "SequenceExpandAsOp";
 
 impl Op for SequenceExpandAs {
+    traits!(All(&["X", "Y"]), "X": [F32, F64, I32, I64]);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let (mut out, y) = (infer.input("X")?, infer.input("Y")?);
         let n_rows = y.dims.first().copied().unwrap_or(-1);
@@ -59,7 +61,7 @@ fn inputs<'r>(run: &'r Run<'_>) -> Result<Inputs<'r>> {
 }
 
 /// dX = dOut summed over the steps of each sequence.
-impl Op for SequenceExpandAsGrad {
+impl Kernel for SequenceExpandAsGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let mut d_x = run.take("X@GRAD");
         let Inputs { x, y, offsets } = inputs(run)?;

@@ -4,13 +4,15 @@
 
 use tensor::{Bool, DType, Element, Number, Shape};
 
-use super::{Infer, Op, Run, for_number, no_gradient};
+use super::{Infer, Op, Run, for_number, no_gradient, traits};
 use crate::error::{Error, Result};
 use crate::var::Meta;
 
 pub(super) struct SequenceMask;
 
 impl Op for SequenceMask {
+    traits!(Never);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         let dtype = DType::from_code(infer.attrs().int("out_dtype", 3)?)?;

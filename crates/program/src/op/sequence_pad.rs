@@ -6,7 +6,7 @@
 use tensor::{DType, Shape, Tensor};
 
 use super::ragged::{self, Ragged};
-use super::{Grad, Infer, Keep, Op, Run, for_float, for_number};
+use super::{Grad, Infer, Keep, Kernel, Op, Run, for_float, for_number, traits};
 use crate::error::{Error, Result};
 use crate::var::Meta;
 
@@ -16,6 +16,8 @@ pub(super) struct SequencePadGrad;
 const OP: &str = "SequencePadOp";
 
 impl Op for SequencePad {
+    traits!(Never, "PadValue": [F32, F64, I32, I64], "X": [F32, F64, I32, I64]);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         if x.dims.len() < 2 {
@@ -87,7 +89,7 @@ fn padded_shape(x: &Tensor, n_sequences: usize, n_steps: usize) -> Result<Shape>
 }
 
 /// dX = dOut without the padding.
-impl Op for SequencePadGrad {
+impl Kernel for SequencePadGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let mut d_x = run.take("X@GRAD");
         let (x, offsets) = (run.input("X")?, ragged::only_offsets(run, OP, "X")?);

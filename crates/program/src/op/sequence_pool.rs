@@ -7,7 +7,7 @@
 use tensor::{Float, Number};
 
 use super::ragged::{self, Ragged};
-use super::{Grad, Infer, Keep, Op, Run, Traits, for_float};
+use super::{Grad, Infer, Keep, Kernel, Op, Run, for_float, traits};
 use crate::attr::Attrs;
 use crate::error::{Error, Result};
 
@@ -54,9 +54,7 @@ impl Pool {
 }
 
 impl Op for SequencePool {
-    fn traits(&self, _attrs: &Attrs) -> Traits {
-        Traits { knows_is_test: true, ..Traits::NONE }
-    }
+    traits!(Rows("X"), "X": [F32]; knows_is_test);
 
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let pool = Pool::of(infer.attrs())?;
@@ -167,7 +165,7 @@ fn pool_max<T: Float>(x: Ragged<'_, T>, pad: T, out: &mut [T], mut index: Option
 }
 
 /// dX: dOut of its sequence, times the factor of the pooling, to the steps that took part.
-impl Op for SequencePoolGrad {
+impl Kernel for SequencePoolGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let pool = Pool::of(run.attrs())?;
         let mut d_x = run.take("X@GRAD");

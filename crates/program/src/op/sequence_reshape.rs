@@ -3,7 +3,7 @@
 use tensor::{Lod, Shape};
 
 use super::ragged;
-use super::{Grad, Infer, Keep, Op, Run};
+use super::{Grad, Infer, Keep, Kernel, Op, Run, traits};
 use crate::error::{Error, Result};
 
 pub(super) struct SequenceReshape;
@@ -22,6 +22,8 @@ fn new_dim(attrs: &crate::attr::Attrs) -> Result<usize> {
 }
 
 impl Op for SequenceReshape {
+    traits!(Never, "X": [F32, F64, I32, I64]);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         if x.dims.len() != 2 {
@@ -56,7 +58,7 @@ impl Op for SequenceReshape {
 }
 
 /// dX = dOut in the shape of X.
-impl Op for SequenceReshapeGrad {
+impl Kernel for SequenceReshapeGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let mut d_x = run.take("X@GRAD");
         let x = run.input("X")?;

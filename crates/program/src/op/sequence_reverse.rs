@@ -4,7 +4,7 @@
 //! that a gradient need not carry them.
 
 use super::ragged::{self, Ragged};
-use super::{Grad, Infer, Op, Run, for_number};
+use super::{Grad, Infer, Op, Run, for_number, traits};
 use crate::block::OpDesc;
 use crate::error::Result;
 
@@ -13,6 +13,8 @@ pub(super) struct SequenceReverse;
 const OP: &str = "SequenceReverseOp";
 
 impl Op for SequenceReverse {
+    traits!(Rows("X"), "X": [F32, F64, I8, I32, I64]);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         infer.set_output("Y", x)

@@ -6,7 +6,7 @@ use tensor::Tensor;
 
 use super::ragged;
 use super::sizes;
-use super::{Grad, Infer, Keep, Op, Run, for_float, for_number};
+use super::{Grad, Infer, Keep, Kernel, Op, Run, for_float, for_number, traits};
 use crate::error::{Error, Result};
 
 pub(super) struct SequenceScatter;
@@ -16,6 +16,8 @@ const OP: &str = "SequenceScatterOp";
 const RULE: &str = "X must have a row for each sequence of Ids, and Updates a number for each id";
 
 impl Op for SequenceScatter {
+    traits!(Never);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let (x, ids) = (infer.input("X")?, infer.input("Ids")?);
         if x.dims.len() != 2 || ids.dims.is_empty() {
@@ -71,7 +73,7 @@ fn not_there(run: &Run<'_>, position: usize, id: i64) -> Error {
     Error::BadValue { rule, var, position, value: id as f64 }
 }
 
-impl Op for SequenceScatterGrad {
+impl Kernel for SequenceScatterGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let (mut d_x, mut d_updates) = (run.take("X@GRAD"), run.take("Updates@GRAD"));
         let (d_out, updates) = (run.input("Out@GRAD")?, run.input("Updates")?);

@@ -2,7 +2,7 @@
 
 use tensor::Lod;
 
-use super::{Grad, Infer, Keep, Op, Run, for_float, for_number, ragged, sizes};
+use super::{Grad, Infer, Keep, Kernel, Op, Run, for_float, for_number, ragged, sizes, traits};
 use crate::error::{Error, Result};
 
 pub(super) struct SequenceSlice;
@@ -11,6 +11,8 @@ pub(super) struct SequenceSliceGrad;
 const OP: &str = "SequenceSliceOp";
 
 impl Op for SequenceSlice {
+    traits!(Never, "X": [F32, F64, I32, I64], "Length": [I32, I64], "Offset": [I32, I64]);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let mut out = infer.input("X")?;
         for port in ["Offset", "Length"] {
@@ -77,7 +79,7 @@ fn slices(run: &Run<'_>) -> Result<Vec<(usize, usize)>> {
 }
 
 /// dX = dOut inside of the slices, 0 elsewhere.
-impl Op for SequenceSliceGrad {
+impl Kernel for SequenceSliceGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let mut d_x = run.take("X@GRAD");
         let (x, slices) = (run.input("X")?, slices(run)?);

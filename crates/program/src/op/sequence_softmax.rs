@@ -6,7 +6,7 @@
 use tensor::Float;
 
 use super::ragged::{self, Ragged};
-use super::{Grad, Infer, Keep, Op, Run, for_float};
+use super::{Grad, Infer, Keep, Kernel, Op, Run, for_float, traits};
 use crate::error::Result;
 
 pub(super) struct SequenceSoftmax;
@@ -15,6 +15,8 @@ pub(super) struct SequenceSoftmaxGrad;
 const OP: &str = "SequenceSoftmaxOp";
 
 impl Op for SequenceSoftmax {
+    traits!(Rows("X"), "X": [F32, F64]);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         infer.set_output("Out", x)
@@ -53,7 +55,7 @@ fn softmax<T: Float>(x: &[T], out: &mut [T]) {
 }
 
 /// dX = (dOut - sum(dOut * Out)) * Out within each sequence.
-impl Op for SequenceSoftmaxGrad {
+impl Kernel for SequenceSoftmaxGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let mut d_x = run.take("X@GRAD");
         let (x, offsets) = (run.input("X")?, ragged::offsets(run, OP, "X")?);

@@ -6,13 +6,15 @@
 use tensor::{Lod, Shape, Tensor};
 
 use super::ragged;
-use super::{Grad, Infer, Keep, Op, Run, for_float, for_number};
+use super::{Grad, Infer, Keep, Kernel, Op, Run, for_float, for_number, traits};
 use crate::error::{Error, Result};
 
 pub(super) struct SequenceUnpad;
 pub(super) struct SequenceUnpadGrad;
 
 impl Op for SequenceUnpad {
+    traits!(Never, "X": [F32, F64, I32, I64], "Length": [I64]);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         if x.dims.len() < 2 {
@@ -88,7 +90,7 @@ fn out_shape(n_rows: usize, step: &[usize]) -> Shape {
 }
 
 /// dX = dOut where a step was, 0 in the padding.
-impl Op for SequenceUnpadGrad {
+impl Kernel for SequenceUnpadGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let mut d_x: Tensor = run.take("X@GRAD");
         let (x, padded) = (run.input("X")?, Padded::of(run)?);

@@ -2,13 +2,15 @@
 
 use tensor::{DType, Value};
 
-use super::{Infer, Op, Run, no_gradient};
+use super::{Infer, Op, Run, no_gradient, traits};
 use crate::error::Result;
 use crate::var::Meta;
 
 pub(super) struct Shape;
 
 impl Op for Shape {
+    traits!(Never, "Input": [F32, F64, I32, I64]);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let rank = infer.input("Input")?.dims.len() as i64;
         infer.set_output("Out", Meta::dense(DType::I32, &[rank]))

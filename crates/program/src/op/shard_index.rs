@@ -2,7 +2,7 @@
 //! ids of other parts become `ignore_value`.
 
 use super::sizes::bad_attr;
-use super::{Infer, Op, Run, for_int, no_gradient};
+use super::{Infer, Op, Run, for_int, no_gradient, traits};
 use crate::attr::Attrs;
 use crate::error::{Error, Result};
 
@@ -35,6 +35,8 @@ impl Shard {
 }
 
 impl Op for ShardIndex {
+    traits!(Never);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         infer.set_output("Out", x)

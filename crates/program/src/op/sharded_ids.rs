@@ -12,7 +12,7 @@ use std::collections::{BTreeSet, HashMap};
 use tensor::{DType, Distribution, RowInit, Rows, Shape, Tensor, Value};
 
 use super::sizes::{bad_attr, integers};
-use super::{Op, Run, Traits};
+use super::{Op, Run, traits};
 use crate::attr::Attrs;
 use crate::distributed::{Spread, server_of};
 use crate::error::{Error, Result};
@@ -22,9 +22,7 @@ pub(super) struct MergeIds;
 pub(super) struct LookupSparseTable;
 
 impl Op for SplitIds {
-    fn traits(&self, _attrs: &Attrs) -> Traits {
-        Traits { serves_look_up: true, ..Traits::NONE }
-    }
+    traits!(Never; serves_look_up);
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let n_shards = run.n_outputs("Out");
@@ -92,9 +90,7 @@ fn split_ids(run: &Run<'_>, shards: Shards) -> Result<Vec<Value>> {
 }
 
 impl Op for MergeIds {
-    fn traits(&self, _attrs: &Attrs) -> Traits {
-        Traits { serves_look_up: true, ..Traits::NONE }
-    }
+    traits!(Never; serves_look_up);
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let places = places(run)?;
@@ -142,9 +138,7 @@ fn places(run: &Run<'_>) -> Result<HashMap<i64, (usize, usize)>> {
 }
 
 impl Op for LookupSparseTable {
-    fn traits(&self, _attrs: &Attrs) -> Traits {
-        Traits { knows_is_test: true, ..Traits::NONE }
-    }
+    traits!(Never; knows_is_test);
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let attrs = run.attrs();

@@ -6,7 +6,7 @@
 use tensor::rng::Rng;
 use tensor::{DType, Element, Shape};
 
-use super::{Grad, Infer, Keep, Op, Run, for_float, for_number};
+use super::{Grad, Infer, Keep, Kernel, Op, Run, for_float, for_number, traits};
 use crate::error::{Error, Result};
 use crate::var::Meta;
 
@@ -14,6 +14,8 @@ pub(super) struct ShuffleBatch;
 pub(super) struct ShuffleBatchGrad;
 
 impl Op for ShuffleBatch {
+    traits!(Never);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         infer.set_output("Out", x)?;
@@ -67,7 +69,7 @@ fn shuffle(rng: &mut Rng, places: &mut [i64]) {
 }
 
 /// dX[i] = dOut[ShuffleIdx[i]].
-impl Op for ShuffleBatchGrad {
+impl Kernel for ShuffleBatchGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let mut d_x = run.take("X@GRAD");
         let (d_out, order) = (run.input("Out@GRAD")?, run.data::<i64>("ShuffleIdx")?);

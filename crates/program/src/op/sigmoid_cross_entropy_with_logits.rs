@@ -6,7 +6,7 @@
 use tensor::Float;
 
 use super::zip::Zip;
-use super::{Grad, Infer, Keep, Op, Run, for_float};
+use super::{Grad, Infer, Keep, Kernel, Op, Run, for_float, traits};
 use crate::error::Result;
 
 pub(super) struct SigmoidCrossEntropyWithLogits;
@@ -17,6 +17,8 @@ const SLOPES: Zip<3, 1> =
     Zip { inputs: ["X", "Label", "Out@GRAD"], outputs: ["X@GRAD"], sequences: true };
 
 impl Op for SigmoidCrossEntropyWithLogits {
+    traits!(Never, "X": [F16, F32, F64]);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         COSTS.infer(infer)
     }
@@ -37,7 +39,7 @@ impl Op for SigmoidCrossEntropyWithLogits {
 }
 
 /// dX = (sigmoid(X) - Label) dOut, 0 where ignored.
-impl Op for SigmoidCrossEntropyWithLogitsGrad {
+impl Kernel for SigmoidCrossEntropyWithLogitsGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         for_float!(run.input("X")?.dtype(), run.input_name("X"), T => {
             let rule = LossRule::<T>::new(run)?;

@@ -1,13 +1,15 @@
 //! `sign`: Out = -1, 0 or 1 as X is negative, zero or positive.
 
 use super::map::{apply, map};
-use super::{Grad, Infer, Op, Run, for_float};
+use super::{Grad, Infer, Op, Run, for_float, traits};
 use crate::block::OpDesc;
 use crate::error::Result;
 
 pub(super) struct Sign;
 
 impl Op for Sign {
+    traits!(Rows("X"), "X": [F16, F32, F64]);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         infer.set_output("Out", x)

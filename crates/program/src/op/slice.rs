@@ -7,7 +7,7 @@ use tensor::{Shape, Tensor};
 
 use super::sizes::{self, bad_attr};
 use super::strips::{BoxDim, for_each_run};
-use super::{Grad, Infer, Keep, Op, Run};
+use super::{Grad, Infer, Keep, Kernel, Op, Run, traits};
 use crate::attr::Attrs;
 use crate::error::Result;
 
@@ -25,6 +25,8 @@ struct SliceRange {
 const COMPUTED: [&str; 4] = ["StartsTensor", "StartsTensorList", "EndsTensor", "EndsTensorList"];
 
 impl Op for Slice {
+    traits!(When(|op| op.axes_are_inner("Input", "axes") && op.only_rows("Input")));
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let input = infer.input("Input")?;
         let attrs = infer.attrs();
@@ -144,7 +146,7 @@ fn region(run: &Run<'_>, shape: Shape) -> Result<Vec<BoxDim>> {
     Ok(region)
 }
 
-impl Op for SliceGrad {
+impl Kernel for SliceGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let mut d_x: Tensor = run.take("Input@GRAD");
         let (input, d_out) = (run.input("Input")?, run.input("Out@GRAD")?);

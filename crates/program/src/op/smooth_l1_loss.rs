@@ -3,13 +3,15 @@
 
 use tensor::{Float, Shape};
 
-use super::{Grad, Infer, Keep, Op, Run, dims, for_float};
+use super::{Grad, Infer, Keep, Kernel, Op, Run, dims, for_float, traits};
 use crate::error::Result;
 
 pub(super) struct SmoothL1Loss;
 pub(super) struct SmoothL1LossGrad;
 
 impl Op for SmoothL1Loss {
+    traits!(Never, "X": [F32, F64], "Y": [F32, F64]);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         for port in ["Y", "InsideWeight", "OutsideWeight"] {
             if port == "Y" || infer.opt_input(port)?.is_some() {
@@ -82,7 +84,7 @@ fn slope<T: Float>(d: T, s: T) -> T {
 }
 
 /// dX = dOut slope(Diff) InsideWeight OutsideWeight, dY = -dX.
-impl Op for SmoothL1LossGrad {
+impl Kernel for SmoothL1LossGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let sigma = run.attrs().float("sigma", 1.0)?;
         check_weights(run, "Diff")?;

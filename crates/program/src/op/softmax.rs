@@ -7,8 +7,7 @@ use std::ops::Range;
 
 use tensor::{AxisSplit, Float};
 
-use super::{Grad, Infer, Keep, Op, Run, Traits, dims, for_float};
-use crate::attr::Attrs;
+use super::{Grad, Infer, Keep, Kernel, Op, Run, dims, for_float, traits};
 use crate::error::Result;
 
 pub(super) struct Softmax;
@@ -17,9 +16,7 @@ pub(super) struct SoftmaxGrad;
 const NEEDS_AXIS: &str = "softmax needs a dimension of classes";
 
 impl Op for Softmax {
-    fn traits(&self, _attrs: &Attrs) -> Traits {
-        Traits { knows_is_test: true, ..Traits::NONE }
-    }
+    traits!(Inner("X", "axis", -1), "X": [F16, F32, F64]; knows_is_test);
 
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
@@ -47,7 +44,7 @@ impl Op for Softmax {
 }
 
 /// dX = (dOut - sum(dOut Out)) Out.
-impl Op for SoftmaxGrad {
+impl Kernel for SoftmaxGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         dims::run_same(run, "Out", "Out@GRAD")?;
         run.fill("X@GRAD", "Out", |run, out, d_x| {

@@ -7,7 +7,7 @@ use tensor::{AxisSplit, Float};
 
 use super::label::{self, Labels};
 use super::softmax::softmax;
-use super::{Grad, Infer, Keep, Op, Run, dims, for_float};
+use super::{Grad, Infer, Keep, Kernel, Op, Run, dims, for_float, traits};
 use crate::attr::Attrs;
 use crate::error::{Error, Result};
 
@@ -29,6 +29,8 @@ fn options(attrs: &Attrs, rank: usize) -> Result<SoftmaxOptions> {
 }
 
 impl Op for SoftmaxWithCrossEntropy {
+    traits!(Never);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let logits = infer.input("Logits")?;
         let SoftmaxOptions { axis, soft, .. } = options(infer.attrs(), logits.dims.len())?;
@@ -101,7 +103,7 @@ fn soft_loss<T: Float>(x: &[T], label: &[T], loss: &mut [T], around: AxisSplit) 
 
 /// dLogits = (Softmax - label) dLoss; the label is 1 at the class with hard ones, and ignored
 /// rows get 0.
-impl Op for SoftmaxWithCrossEntropyGrad {
+impl Kernel for SoftmaxWithCrossEntropyGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let mut d_x = run.take("Logits@GRAD");
         let (out, d_loss) = (run.input("Softmax")?, run.input("Loss@GRAD")?);

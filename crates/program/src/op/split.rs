@@ -5,7 +5,7 @@
 
 use super::sizes::{self, bad_attr};
 use super::strips::Section;
-use super::{Grad, Infer, Op, Run};
+use super::{Grad, Infer, Op, Run, traits};
 use crate::block::OpDesc;
 use crate::error::Result;
 use crate::var::Meta;
@@ -13,6 +13,8 @@ use crate::var::Meta;
 pub(super) struct Split;
 
 impl Op for Split {
+    traits!(Inner("X", "axis", 0), "X": [F16, F32, F64, I32, I64, Bool]);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         let attrs = infer.attrs();

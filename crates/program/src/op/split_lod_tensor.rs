@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use tensor::{Bool, Lod, Shape, Tensor};
 
-use super::{Grad, Infer, Op, Run};
+use super::{Grad, Infer, Op, Run, traits};
 use crate::block::OpDesc;
 use crate::error::{Error, Result};
 
@@ -66,6 +66,8 @@ fn check_level(run: &Run<'_>) -> Result<()> {
 }
 
 impl Op for SplitLodTensor {
+    traits!(Never);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let mut x = infer.input("X")?;
         if let Some(rows) = x.dims.first_mut() {
@@ -106,6 +108,8 @@ impl Op for SplitLodTensor {
 }
 
 impl Op for MergeLodTensor {
+    traits!(Never);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let mut yes = infer.input("InTrue")?;
         if let Some(rows) = yes.dims.first_mut() {

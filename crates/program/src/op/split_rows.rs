@@ -8,7 +8,7 @@
 use tensor::{Rows, Shape, Value};
 
 use super::sizes::bad_attr;
-use super::{Infer, Op, Run};
+use super::{Infer, Op, Run, traits};
 use crate::error::{Error, Result};
 use crate::var::VarKind;
 
@@ -16,6 +16,8 @@ pub(super) struct SplitByref;
 pub(super) struct SplitSelectedRows;
 
 impl Op for SplitByref {
+    traits!(Never);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         let height = x.dims.first().copied().unwrap_or(0);
@@ -64,6 +66,8 @@ fn sections(given: Vec<i64>, height: i64, n_outputs: usize) -> Result<Vec<i64>> 
 }
 
 impl Op for SplitSelectedRows {
+    traits!(Never);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let mut x = infer.input("X")?;
         x.kind = VarKind::SelectedRows;

@@ -5,7 +5,7 @@
 
 use tensor::{Float, Shape};
 
-use super::{Grad, Infer, Keep, Op, Run, for_float};
+use super::{Grad, Infer, Keep, Kernel, Op, Run, for_float, traits};
 use crate::error::Result;
 
 pub(super) struct SquaredL2Distance;
@@ -15,6 +15,8 @@ const RULE: &str = "Y must have rows like X's, one or as many";
 const GRAD_RULE: &str = "a gradient needs what the op computed";
 
 impl Op for SquaredL2Distance {
+    traits!(Never);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let (x, y) = (infer.input("X")?, infer.input("Y")?);
         if x.dims.len() < 2 || x.dims.len() != y.dims.len() {
@@ -65,7 +67,7 @@ impl Op for SquaredL2Distance {
     }
 }
 
-impl Op for SquaredL2DistanceGrad {
+impl Kernel for SquaredL2DistanceGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let (mut d_x, mut d_y) = (run.take("X@GRAD"), run.take("Y@GRAD"));
         let (x, y, sub) = (run.input("X")?, run.input("Y")?, run.input("sub_result")?);

@@ -6,7 +6,7 @@ use tensor::Shape;
 
 use super::sizes::{self, bad_attr};
 use super::strips::{Section, insert, remove};
-use super::{Grad, Infer, Keep, Op, Run};
+use super::{Grad, Infer, Keep, Kernel, Op, Run, traits};
 use crate::error::Result;
 use crate::var::Meta;
 
@@ -18,6 +18,8 @@ pub(super) struct UnstackGrad;
 const RULE: &str = "what is stacked must have one shape and type";
 
 impl Op for Stack {
+    traits!(Inner("X", "axis", 0), "X": [F16, F32, F64, I32, I64]);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let first = infer.input("X")?;
         let inputs = infer.inputs("X")?;
@@ -84,13 +86,15 @@ fn take_apart(run: &mut Run<'_>, from: &str, to: &str) -> Result<()> {
     Ok(())
 }
 
-impl Op for StackGrad {
+impl Kernel for StackGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         take_apart(run, "Y@GRAD", "X@GRAD")
     }
 }
 
 impl Op for Unstack {
+    traits!(Never);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         let axis = sizes::axis("axis", infer.attrs().int("axis", 0)?, x.dims.len())?;
@@ -119,7 +123,7 @@ impl Op for Unstack {
     }
 }
 
-impl Op for UnstackGrad {
+impl Kernel for UnstackGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         join(run, "Y@GRAD", "X@GRAD")
     }

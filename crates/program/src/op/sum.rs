@@ -4,8 +4,7 @@
 
 use tensor::{Number, Rows, Tensor, Value, rows};
 
-use super::{Grad, Infer, Op, Run, Traits, for_number};
-use crate::attr::Attrs;
+use super::{Grad, Infer, Op, Run, for_number, traits};
 use crate::block::OpDesc;
 use crate::error::{Error, Result};
 use crate::names::EMPTY;
@@ -16,9 +15,7 @@ pub(super) struct Sum;
 const RULE: &str = "the inputs of a sum must have one shape";
 
 impl Op for Sum {
-    fn traits(&self, _attrs: &Attrs) -> Traits {
-        Traits { keeps_to_gradients: true, ..Traits::NONE }
-    }
+    traits!(Rows("X"), "X": [F32, F64, I32, I64]; keeps_to_gradients);
 
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let inputs = infer.inputs("X")?;

@@ -5,7 +5,7 @@
 
 use tensor::{DType, Number, Shape};
 
-use super::{Infer, Op, Run, for_int, no_gradient, sizes};
+use super::{Infer, Op, Run, for_int, no_gradient, sizes, traits};
 use crate::attr::Attrs;
 use crate::error::{Error, Result};
 
@@ -25,6 +25,8 @@ fn n_children(attrs: &Attrs) -> Result<usize> {
 }
 
 impl Op for TdmChild {
+    traits!(Never);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let mut out = infer.input("X")?;
         out.dims.push(n_children(infer.attrs())? as i64);

@@ -10,7 +10,7 @@
 use tensor::rng::Rng;
 use tensor::{DType, Number, Shape};
 
-use super::{Infer, Op, Run, for_int, no_gradient, sizes};
+use super::{Infer, Op, Run, for_int, no_gradient, sizes, traits};
 use crate::attr::Attrs;
 use crate::error::{Error, Result};
 
@@ -65,6 +65,8 @@ fn bad(attr: &str, expected: &str, actual: &impl std::fmt::Debug) -> Error {
 }
 
 impl Op for TdmSampler {
+    traits!(Never);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let plan = LayerCounts::of(infer.attrs())?;
         let x = infer.input("X")?;

@@ -4,13 +4,15 @@
 
 use tensor::{DType, Number};
 
-use super::{Grad, Infer, Keep, Op, Run, for_float, for_number};
+use super::{Grad, Infer, Keep, Kernel, Op, Run, for_float, for_number, traits};
 use crate::error::{Error, Result};
 
 pub(super) struct TopK;
 pub(super) struct TopKGrad;
 
 impl Op for TopK {
+    traits!(When(|op| op.rank("X").is_some_and(|rank| rank > 1) && op.only_rows("X")));
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         let Some(&n) = x.dims.last() else {
@@ -84,7 +86,7 @@ fn largest<T: Number>(x: &[T], out: &mut [T], indices: &mut [i64]) {
 }
 
 /// dX = dOut at the places that Indices names, 0 elsewhere.
-impl Op for TopKGrad {
+impl Kernel for TopKGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let mut d_x = run.take("X@GRAD");
         super::dims::run_same(run, "Indices", "Out@GRAD")?;

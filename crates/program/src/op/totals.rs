@@ -6,14 +6,14 @@ use tensor::{Number, Shape};
 
 use super::map::apply;
 use super::sign::sign;
-use super::{Grad, Infer, Keep, Op, Run, for_float};
+use super::{Grad, Infer, Keep, Kernel, Op, Run, for_float, traits};
 use crate::error::{Error, Result};
 
-/// `Op, OpGrad = |x| term, |sum, n| Out, |x, d, n| dX;` where `n` is the number of elements and `d`
+/// `Op [types], OpGrad = |x| term, |sum, n| Out, |x, d, n| dX;` where `n` is the number of elements and `d`
 /// is the gradient of Out.
 macro_rules! totals {
     ($(
-        $op:ident, $grad:ident =
+        $op:ident $dtypes:tt, $grad:ident =
         |$x:ident| $term:expr, |$sum:ident, $n:ident| $total:expr,
         |$at:ident, $d:ident, $count:ident| $slope:expr;
     )*) => {$(
@@ -21,6 +21,8 @@ macro_rules! totals {
         pub(super) struct $grad;
 
         impl Op for $op {
+            traits!(Never, "X": $dtypes);
+
             fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
                 let x = infer.input("X")?;
                 infer.set_output("Out", x.with_dims(vec![1]).with_lod_level(0))
@@ -44,7 +46,7 @@ macro_rules! totals {
             }
         }
 
-        impl Op for $grad {
+        impl Kernel for $grad {
             fn run(&self, run: &mut Run<'_>) -> Result<()> {
                 run.fill("X@GRAD", "X", |run, x, d_x| {
                     for_float!(x.dtype(), run.input_name("X"), T => {
@@ -63,9 +65,9 @@ macro_rules! totals {
 }
 
 totals! {
-    L1Norm, L1NormGrad = |x| x.abs(), |sum, _n| sum, |x, d, _n| d * sign(x);
-    Mean, MeanGrad = |x| x, |sum, n| sum / n, |_x, d, n| d / n;
-    SquaredL2Norm, SquaredL2NormGrad = |x| x * x, |sum, _n| sum, |x, d, _n| d * (x + x);
+    L1Norm [], L1NormGrad = |x| x.abs(), |sum, _n| sum, |x, d, _n| d * sign(x);
+    Mean [F16, F32, F64], MeanGrad = |x| x, |sum, n| sum / n, |_x, d, n| d / n;
+    SquaredL2Norm [], SquaredL2NormGrad = |x| x * x, |sum, _n| sum, |x, d, _n| d * (x + x);
 }
 
 #[cfg(test)]

@@ -1,13 +1,23 @@
-//! What the rest of the program must know of an op to move it, cut it, or place it on a server.
+//! What the rest of the program must know of an op to check, batch, move or cut it, or to place it on a server.
 //!
 //! Each op says it in its own file. Nobody else keeps lists of op names (a tidy test checks it).
 
-use super::find;
+use tensor::DType;
+
+use super::{BySample, find};
 use crate::block::OpDesc;
 
-/// What is known of an op beyond its rules. The default is an op of which nothing special is known.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// The types that a layer takes at a port.
+pub type PortTypes = (&'static str, &'static [DType]);
+
+/// What is known of an op beyond its rules. Every op says how it treats the samples of a batch and which types
+/// its layer takes ([`Traits::new`]); the rest is seldom true.
+#[derive(Clone, Copy, Debug)]
 pub struct Traits {
+    /// How the rows of its results follow from those of its inputs.
+    pub by_sample: BySample,
+    /// Which element types the layer of Fluid 1.8.5 takes; it takes all types at other ports.
+    pub types: &'static [PortTypes],
     /// It changes a parameter by its gradient; this is what it does to rows the gradient leaves out.
     pub update: Option<Untouched>,
     /// It reads rows of a table by id.
@@ -28,6 +38,8 @@ pub struct Traits {
     pub uses_files: bool,
     /// It computes with gradients alone, whatever stands in the parameter.
     pub keeps_to_gradients: bool,
+    /// The parameters that it writes stay as they are wherever it computes by sample.
+    pub keeps_averages: bool,
 }
 
 /// What an update does to the rows of a table that its gradient does not list.
@@ -44,40 +56,82 @@ pub enum Untouched {
 }
 
 impl Traits {
-    /// An update with its effect on rows that are not listed.
-    pub(crate) const fn update(untouched: Untouched) -> Self {
-        Self { update: Some(untouched), ..Self::NONE }
+    /// An op that treats samples like this, whose layer takes these types.
+    pub const fn new(by_sample: BySample, types: &'static [PortTypes]) -> Self {
+        Self {
+            by_sample,
+            types,
+            update: None,
+            looks_up: false,
+            is_lookup_grad: false,
+            serves_look_up: false,
+            draws_stream: false,
+            has_side_effect: false,
+            knows_is_test: false,
+            needs_whole: false,
+            uses_files: false,
+            keeps_to_gradients: false,
+            keeps_averages: false,
+        }
     }
 
-    /// Nothing special.
-    pub(crate) const NONE: Self = Self {
-        update: None,
-        looks_up: false,
-        is_lookup_grad: false,
-        serves_look_up: false,
-        draws_stream: false,
-        has_side_effect: false,
-        knows_is_test: false,
-        needs_whole: false,
-        uses_files: false,
-        keeps_to_gradients: false,
+    /// An op that only computes: a gradient, or a kernel of the executor.
+    pub const fn of_kernel() -> Self {
+        Self::new(BySample::Never, &[])
+    }
+
+    /// An update with its effect on rows that are not listed.
+    pub(crate) const fn update(untouched: Untouched) -> Self {
+        Self { update: Some(untouched), ..Self::of_kernel() }
+    }
+
+    /// The types that the layer takes at a port, if it does not take all.
+    pub fn types_at(&self, port: &str) -> Option<&'static [DType]> {
+        let (_, types) = self.types.iter().find(|(name, _)| *name == port)?;
+        (!types.is_empty()).then_some(*types)
+    }
+}
+
+/// Answers for an op: how it treats samples, the types that its layer takes at a port (none: all types), and
+/// the traits that are true.
+///
+/// `traits!(Rows("X"), "X": [F32, F64]; knows_is_test);`
+macro_rules! traits {
+    ($by_sample:expr $(, $port:literal: [$($dtype:ident),*])* $(; $($flag:ident),+)?) => {
+        fn traits(&self, _attrs: &$crate::attr::Attrs) -> $crate::op::Traits {
+            #[allow(unused_imports)]
+            use $crate::op::BySample::*;
+            #[allow(unused_imports)]
+            use tensor::DType::*;
+            $crate::op::Traits {
+                $($($flag: true,)+)?
+                ..$crate::op::Traits::new($by_sample, &[$(($port, &[$($dtype),*])),*])
+            }
+        }
     };
 }
+pub(crate) use traits;
 
 impl OpDesc {
     /// What is known of this op. Of an op that does not exist, nothing is.
     pub fn traits(&self) -> Traits {
-        find(&self.kind).map(|op| op.traits(&self.attrs)).unwrap_or_default()
+        match find(&self.kind) {
+            Ok(op) => op.traits(&self.attrs),
+            Err(_) => Traits::of_kernel(),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::{OPS, proto};
     use super::*;
+    use crate::attr::Attrs;
 
     #[test]
     fn an_unknown_op_has_no_traits() {
-        assert_eq!(OpDesc::new("no_such_op").traits(), Traits::default());
+        let traits = OpDesc::new("no_such_op").traits();
+        assert!(matches!(traits.by_sample, BySample::Never) && traits.types.is_empty());
     }
 
     #[test]
@@ -85,5 +139,25 @@ mod tests {
         let adam = |lazy: bool| OpDesc::new("adam").attr("lazy_mode", lazy).traits().update;
         assert_eq!(adam(false), Some(Untouched::StayAtZero));
         assert_eq!(adam(true), Some(Untouched::Stay));
+    }
+
+    #[test]
+    fn every_port_with_types_or_rows_exists() {
+        for (name, op) in OPS {
+            let traits = op.traits(&Attrs::default());
+            let Some(proto) = proto(name) else { continue };
+            let has = |port: &str| proto.inputs.iter().any(|known| known.name == port);
+            for (port, _) in traits.types {
+                assert!(has(port), "{name} has no {port}");
+                let n_answers = traits.types.iter().filter(|(other, _)| other == port).count();
+                assert_eq!(n_answers, 1, "{name}: {port}");
+            }
+            let rows: &[&str] = match &traits.by_sample {
+                BySample::Rows(port) | BySample::Inner(port, ..) => &[*port],
+                BySample::All(ports) => ports,
+                BySample::Never | BySample::Constant | BySample::When(_) => &[],
+            };
+            assert!(rows.iter().all(|port| has(port)), "{name}: {rows:?}");
+        }
     }
 }

@@ -8,7 +8,7 @@ use tensor::{Element, RANK_MAX, Shape};
 use super::reshape::{KEEP_X, KEEP_X_SHAPE, put_x_shape, x_shape};
 use super::sizes::bad_attr;
 use super::strips::advance;
-use super::{Grad, Infer, Op, Run, for_float, for_number};
+use super::{Grad, Infer, Kernel, Op, OpOnRows, Run, for_float, for_number, traits};
 use crate::attr::Attrs;
 use crate::error::Result;
 
@@ -17,7 +17,14 @@ pub(super) struct Transpose2;
 pub(super) struct TransposeGrad;
 pub(super) struct Transpose2Grad;
 
+/// Whether the dimension of the samples stays the first one.
+fn samples_stay(op: &OpOnRows<'_>) -> bool {
+    op.attrs().ints("axis").is_ok_and(|axes| axes.first() == Some(&0)) && op.only_rows("X")
+}
+
 impl Op for Transpose {
+    traits!(When(samples_stay));
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         infer_out(infer)
     }
@@ -32,6 +39,8 @@ impl Op for Transpose {
 }
 
 impl Op for Transpose2 {
+    traits!(When(samples_stay), "X": [F16, F32, F64, I32, I64]);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         infer_out(infer)
     }
@@ -45,13 +54,13 @@ impl Op for Transpose2 {
     }
 }
 
-impl Op for TransposeGrad {
+impl Kernel for TransposeGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         backward(run)
     }
 }
 
-impl Op for Transpose2Grad {
+impl Kernel for Transpose2Grad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         backward(run)
     }

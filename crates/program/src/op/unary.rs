@@ -7,7 +7,7 @@ use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
 use super::map::{apply, apply_2, map, map_grad};
 use super::sign::sign;
-use super::{Grad, Infer, Keep, Op, Run, for_float};
+use super::{Grad, Infer, Keep, Kernel, Op, Run, for_float, traits};
 use crate::error::Result;
 
 /// Which variable of the forward op a gradient op reads.
@@ -48,10 +48,12 @@ macro_rules! in_width {
     };
 }
 
-/// `Op, OpGrad = "op" [attribute: kind = default, ...], |x| value, Reads |x or out, d| gradient;`
+/// `Op, OpGrad [types] [attribute: kind = default, ...], |x| value, Reads |x or out, d| gradient;`
+///
+/// The types are those that a layer takes; there are none if it takes all.
 macro_rules! unary {
     ($(
-        $op:ident, $grad:ident [$($param:ident: $kind:ident = $default:expr),*],
+        $op:ident, $grad:ident [$($dtype:ident),*] [$($param:ident: $kind:ident = $default:expr),*],
         |$x:ident| $value:expr,
         $reads:ident |$known:ident, $d:ident| $slope:expr;
     )*) => {$(
@@ -59,6 +61,8 @@ macro_rules! unary {
         pub(super) struct $grad;
 
         impl Op for $op {
+            traits!(Rows("X"), "X": [$($dtype),*]);
+
             fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
                 let x = infer.input("X")?;
                 infer.set_output("Out", x)
@@ -78,7 +82,7 @@ macro_rules! unary {
             }
         }
 
-        impl Op for $grad {
+        impl Kernel for $grad {
             fn run(&self, run: &mut Run<'_>) -> Result<()> {
                 $(let $param = run.attrs().$kind(stringify!($param), $default)?;)*
                 let port = Reads::$reads.port();
@@ -127,40 +131,40 @@ fn gelu_inner<T: tensor::Float>(x: T) -> (T, T) {
 }
 
 unary! {
-    Abs, AbsGrad [],
+    Abs, AbsGrad [F16, F32, F64] [],
         |x| x.abs(),
         X |x, d| d * sign(x);
-    Acos, AcosGrad [],
+    Acos, AcosGrad [F16, F32, F64] [],
         |x| x.acos(),
         X |x, d| -d / (1.0 - x * x).sqrt();
-    Asin, AsinGrad [],
+    Asin, AsinGrad [F16, F32, F64] [],
         |x| x.asin(),
         X |x, d| d / (1.0 - x * x).sqrt();
-    Atan, AtanGrad [],
+    Atan, AtanGrad [F16, F32, F64] [],
         |x| x.atan(),
         X |x, d| d / (1.0 + x * x);
-    Brelu, BreluGrad [t_min: float = 0.0, t_max: float = 24.0],
+    Brelu, BreluGrad [F16, F32, F64] [t_min: float = 0.0, t_max: float = 24.0],
         |x| x.max(t_min).min(t_max),
         X |x, d| pass(t_min < x && x < t_max, d);
-    Ceil, CeilGrad [],
+    Ceil, CeilGrad [F16, F32, F64] [],
         |x| x.ceil(),
         Nothing |_d_out, _d| 0.0;
-    Cos, CosGrad [],
+    Cos, CosGrad [F16, F32, F64] [],
         |x| x.cos(),
         X |x, d| -d * x.sin();
-    Elu, EluGrad [alpha: float = 1.0],
+    Elu, EluGrad [F16, F32, F64] [alpha: float = 1.0],
         |x| if x > 0.0 { x } else { alpha * (x.exp() - 1.0) },
         X |x, d| if x > 0.0 { d } else { d * alpha * x.exp() };
-    Erf, ErfGrad [],
+    Erf, ErfGrad [] [],
         |x| erf(x),
         X |x, d| d * erf_slope(x);
-    Exp, ExpGrad [],
+    Exp, ExpGrad [F16, F32, F64] [],
         |x| x.exp(),
         Out |out, d| d * out;
-    Floor, FloorGrad [],
+    Floor, FloorGrad [F16, F32, F64] [],
         |x| x.floor(),
         Nothing |_d_out, _d| 0.0;
-    Gelu, GeluGrad [approximate: bool = false],
+    Gelu, GeluGrad [F16, F32, F64] [approximate: bool = false],
         |x| if approximate {
             0.5 * x * (1.0 + gelu_inner(x).0.tanh())
         } else {
@@ -173,14 +177,14 @@ unary! {
         } else {
             d * (normal_below(x) + x * normal_at(x))
         };
-    HardShrink, HardShrinkGrad [threshold: float = 0.5],
+    HardShrink, HardShrinkGrad [F16, F32, F64] [threshold: float = 0.5],
         |x| pass(x < -threshold || x > threshold, x),
         X |x, d| pass(x < -threshold || x > threshold, d);
-    HardSigmoid, HardSigmoidGrad [slope: float = 0.2, offset: float = 0.5],
+    HardSigmoid, HardSigmoidGrad [F16, F32, F64] [slope: float = 0.2, offset: float = 0.5],
         |x| (slope * x + offset).clamp(0.0, 1.0),
         Out |out, d| pass(0.0 < out && out < 1.0, d * slope);
     // Above the threshold the slope is 1, as in Fluid, also where threshold and scale differ.
-    HardSwish, HardSwishGrad
+    HardSwish, HardSwishGrad [F16, F32, F64]
         [threshold: float = 6.0, scale: float = 6.0, offset: float = 3.0],
         |x| x * (x + offset).max(0.0).min(threshold) / scale,
         X |x, d| if x + offset < threshold {
@@ -188,74 +192,74 @@ unary! {
         } else {
             d
         };
-    LeakyRelu, LeakyReluGrad [alpha: float = 0.02],
+    LeakyRelu, LeakyReluGrad [F16, F32, F64] [alpha: float = 0.02],
         |x| x.max(alpha * x),
         Out |out, d| if out > 0.0 { d } else { alpha * d };
-    Log, LogGrad [],
+    Log, LogGrad [F32, F64] [],
         |x| x.ln(),
         X |x, d| d / x;
-    Logsigmoid, LogsigmoidGrad [],
+    Logsigmoid, LogsigmoidGrad [F16, F32, F64] [],
         |x| x.min(0.0) - (-x.abs()).exp().ln_1p(),
         X |x, d| d / (1.0 + x.exp());
-    Reciprocal, ReciprocalGrad [],
+    Reciprocal, ReciprocalGrad [F16, F32, F64] [],
         |x| 1.0 / x,
         Out |out, d| -d * out * out;
-    Relu, ReluGrad [],
+    Relu, ReluGrad [F16, F32, F64] [],
         |x| x.max(0.0),
         Out |out, d| pass(out > 0.0, d);
-    Relu6, Relu6Grad [threshold: float = 6.0],
+    Relu6, Relu6Grad [F16, F32, F64] [threshold: float = 6.0],
         |x| x.max(0.0).min(threshold),
         Out |out, d| pass(0.0 < out && out < threshold, d);
-    Round, RoundGrad [],
+    Round, RoundGrad [F16, F32, F64] [],
         |x| x.round(),
         Nothing |_d_out, _d| 0.0;
-    Rsqrt, RsqrtGrad [],
+    Rsqrt, RsqrtGrad [F16, F32, F64] [],
         |x| 1.0 / x.sqrt(),
         Out |out, d| -0.5 * d * out * out * out;
-    Sigmoid, SigmoidGrad [],
+    Sigmoid, SigmoidGrad [F16, F32, F64] [],
         |x| 1.0 / (1.0 + (-x).exp()),
         Out |out, d| d * out * (1.0 - out);
-    Sin, SinGrad [],
+    Sin, SinGrad [F16, F32, F64] [],
         |x| x.sin(),
         X |x, d| d * x.cos();
     // The input is bounded, the derivative is cut by the bounded output, as in Fluid.
-    SoftRelu, SoftReluGrad [threshold: float = 40.0],
+    SoftRelu, SoftReluGrad [F16, F32, F64] [threshold: float = 40.0],
         |x| (1.0 + x.max(-threshold).min(threshold).exp()).ln(),
         Out |out, d| pass(-threshold < out && out < threshold, d * (1.0 - (-out).exp()));
-    Softplus, SoftplusGrad [],
+    Softplus, SoftplusGrad [F16, F32, F64] [],
         |x| x.max(0.0) + (-x.abs()).exp().ln_1p(),
         X |x, d| d / (1.0 + (-x).exp());
-    Softshrink, SoftshrinkGrad [lambda: float = 0.5],
+    Softshrink, SoftshrinkGrad [F16, F32, F64] [lambda: float = 0.5],
         |x| if x > lambda { x - lambda } else { pass(x < -lambda, x + lambda) },
         X |x, d| pass(x < -lambda || x > lambda, d);
-    Softsign, SoftsignGrad [],
+    Softsign, SoftsignGrad [F16, F32, F64] [],
         |x| x / (1.0 + x.abs()),
         X |x, d| d / ((1.0 + x.abs()) * (1.0 + x.abs()));
-    Sqrt, SqrtGrad [],
+    Sqrt, SqrtGrad [F16, F32, F64] [],
         |x| x.sqrt(),
         Out |out, d| 0.5 * d / out;
-    Square, SquareGrad [],
+    Square, SquareGrad [F16, F32, F64] [],
         |x| x * x,
         X |x, d| 2.0 * d * x;
-    Stanh, StanhGrad [scale_a: float = 0.67, scale_b: float = 1.7159],
+    Stanh, StanhGrad [F16, F32, F64] [scale_a: float = 0.67, scale_b: float = 1.7159],
         |x| scale_b * (scale_a * x).tanh(),
         X |x, d| {
             let tanh = (scale_a * x).tanh();
             d * scale_a * scale_b * (1.0 - tanh * tanh)
         };
-    Swish, SwishGrad [beta: float = 1.0],
+    Swish, SwishGrad [F16, F32, F64] [beta: float = 1.0],
         |x| x / (1.0 + (-beta * x).exp()),
         X |x, d| {
             let sigmoid = 1.0 / (1.0 + (-beta * x).exp());
             d * (sigmoid + beta * x * sigmoid * (1.0 - sigmoid))
         };
-    Tanh, TanhGrad [],
+    Tanh, TanhGrad [F16, F32, F64] [],
         |x| x.tanh(),
         Out |out, d| d * (1.0 - out * out);
-    TanhShrink, TanhShrinkGrad [],
+    TanhShrink, TanhShrinkGrad [F16, F32, F64] [],
         |x| x - x.tanh(),
         X |x, d| d * x.tanh() * x.tanh();
-    ThresholdedRelu, ThresholdedReluGrad [threshold: float = 1.0],
+    ThresholdedRelu, ThresholdedReluGrad [F16, F32, F64] [threshold: float = 1.0],
         |x| pass(x > threshold, x),
         X |x, d| pass(x > threshold, d);
 }

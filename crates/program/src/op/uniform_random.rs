@@ -7,21 +7,19 @@
 use tensor::{Shape, Tensor, rng};
 
 use super::sizes::{self, bad_attr};
-use super::{Infer, Op, Run, Traits, for_float, no_gradient};
+use super::{Infer, Op, Run, for_float, no_gradient, traits};
 use crate::attr::Attrs;
 use crate::error::Result;
 use crate::var::Meta;
 
-/// `Op, OpBatchSizeLike = draw;` two ops that fill Out with `draw(run, shape)`.
+/// `Op, OpBatchSizeLike [types of Input] = draw;` two ops that fill Out with `draw(run, shape)`.
 macro_rules! random {
-    ($op:ident, $like:ident = $draw:path) => {
+    ($op:ident, $like:ident $dtypes:tt = $draw:path) => {
         pub(super) struct $op;
         pub(super) struct $like;
 
         impl Op for $op {
-            fn traits(&self, _attrs: &Attrs) -> Traits {
-                Traits { draws_stream: true, ..Traits::NONE }
-            }
+            traits!(Never; draws_stream);
 
             fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
                 let dims = sizes::dims(infer)?;
@@ -40,6 +38,8 @@ macro_rules! random {
         }
 
         impl Op for $like {
+            traits!(Never, "Input": $dtypes);
+
             fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
                 let meta = sizes::batch_size_like(infer)?;
                 infer.set_output("Out", meta)
@@ -57,7 +57,7 @@ macro_rules! random {
 
 pub(super) use random;
 
-random! { UniformRandom, UniformRandomBatchSizeLike = draw }
+random! { UniformRandom, UniformRandomBatchSizeLike [F32, F64] = draw }
 
 /// Attribute of ops that start tables of servers: their rows are made when somebody asks for them.
 pub(super) const ON_TOUCH: &str = "on_touch";

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use tensor::{DType, Shape, Tensor};
 
-use super::{Infer, Op, Run, for_int, for_number};
+use super::{Infer, Op, Run, for_int, for_number, traits};
 use crate::attr::Attrs;
 use crate::error::Result;
 use crate::var::Meta;
@@ -18,6 +18,8 @@ fn index_dtype(attrs: &Attrs) -> Result<DType> {
 }
 
 impl Op for Unique {
+    traits!(Never);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         if x.dims.len() != 1 {

@@ -2,13 +2,15 @@
 
 use tensor::{Bool, DType, Shape};
 
-use super::{Infer, Op, Run, no_gradient};
+use super::{Infer, Op, Run, no_gradient, traits};
 use crate::error::Result;
 use crate::var::Meta;
 
 pub(super) struct WhereIndex;
 
 impl Op for WhereIndex {
+    traits!(Never);
+
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let rank = infer.input("Condition")?.dims.len() as i64;
         infer.set_output("Out", Meta::dense(DType::I64, &[-1, rank]))

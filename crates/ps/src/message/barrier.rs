@@ -21,6 +21,8 @@ impl Barrier {
 }
 
 impl Body for Barrier {
+    const IS_CHANGE: bool = true;
+
     fn encode<'a>(&'a self, out: &mut Writer<'a>) {
         out.u64(self.round);
     }

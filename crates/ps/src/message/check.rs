@@ -1,12 +1,16 @@
 //! Tests of messages speak through [`survives`].
 
 use super::{Reply, Request};
+use crate::codec::Writer;
 use crate::frame::{self, Frame};
 
 /// Sends a request through bytes and back.
 #[track_caller]
 pub(crate) fn survives(request: impl Into<Request>) {
     let request = request.into();
+    let mut encoded = Writer::default();
+    request.encode(&mut encoded);
+    assert_eq!(request.n_bytes(), encoded.n_bytes() as u64, "counted without encoding");
     let bytes = frame::to_bytes(&Frame { id: 7, body: &request });
     let (id, back) = frame::read::<Request>(&mut bytes.as_slice(), frame::FRAME_BYTES_MAX).unwrap();
     assert_eq!((id, back), (7, request));

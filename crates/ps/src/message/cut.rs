@@ -153,6 +153,8 @@ macro_rules! named_cut {
 named_cut!(Ready, StartCut, CancelCut);
 
 impl Body for Cut {
+    const IS_CHANGE: bool = true;
+
     fn encode<'a>(&'a self, out: &mut Writer<'a>) {
         out.u64(self.cut);
         out.u64(self.complete);

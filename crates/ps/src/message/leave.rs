@@ -12,7 +12,7 @@ pub struct Complete;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leave;
 
-empty!(Complete, Leave);
+empty!(change Complete, Leave);
 
 #[cfg(test)]
 mod tests {

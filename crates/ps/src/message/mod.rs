@@ -45,6 +45,9 @@ use crate::refusal::Refusal;
 
 /// A message body: its bytes.
 pub trait Body: Sized {
+    /// Whether it changes something on a server, and so is numbered and served exactly once.
+    const IS_CHANGE: bool = false;
+
     /// Appends the body.
     fn encode<'a>(&'a self, out: &mut Writer<'a>);
     /// Makes it again from its meta bytes.
@@ -73,6 +76,13 @@ macro_rules! messages {
             pub fn name(&self) -> &'static str {
                 match self {
                     $($name::$variant(_) => stringify!($variant),)*
+                }
+            }
+
+            /// Whether it changes something on a server, and so is numbered and served exactly once.
+            pub fn is_change(&self) -> bool {
+                match self {
+                    $($name::$variant(_) => <$body as Body>::IS_CHANGE,)*
                 }
             }
 
@@ -186,21 +196,9 @@ messages! {
 }
 
 impl Request {
-    /// Whether it changes something, and so is numbered and applied exactly once.
-    pub fn is_change(&self) -> bool {
-        matches!(
-            self,
-            Request::Push(_)
-                | Request::Barrier(_)
-                | Request::Complete(_)
-                | Request::Leave(_)
-                | Request::Cut(_)
-        )
-    }
-
-    /// Bytes of its memory, more or less.
+    /// Bytes of its memory, more or less. They are counted without making the message.
     pub(crate) fn n_bytes(&self) -> u64 {
-        let mut out = Writer::default();
+        let mut out = Writer::counting();
         self.encode(&mut out);
         out.n_bytes() as u64
     }
@@ -214,10 +212,13 @@ pub struct Ack;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Done;
 
-/// A body without contents.
+/// A body without contents; `change` before it if it is one.
 macro_rules! empty {
-    ($($body:ident),*) => {$(
+    (change $($body:ident),*) => { empty! { @ true $($body),* } };
+    (@ $is_change:literal $($body:ident),*) => {$(
         impl $crate::message::Body for $body {
+            const IS_CHANGE: bool = $is_change;
+
             fn encode<'a>(&'a self, _out: &mut $crate::codec::Writer<'a>) {}
 
             fn decode(_input: &mut $crate::codec::Reader<'_>) -> $crate::error::Result<Self> {
@@ -225,6 +226,7 @@ macro_rules! empty {
             }
         }
     )*};
+    ($($body:ident),*) => { empty! { @ false $($body),* } };
 }
 use empty;
 

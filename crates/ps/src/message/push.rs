@@ -60,6 +60,8 @@ impl Push {
 }
 
 impl Body for Push {
+    const IS_CHANGE: bool = true;
+
     fn encode<'a>(&'a self, out: &mut Writer<'a>) {
         out.u64(self.behind);
         out.count(self.grads.len());

@@ -6,9 +6,27 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Asker;
+use super::{Asker, Server, ready, stuck};
 use crate::ids::TrainerId;
 use crate::message::{AllGather, AllGatherResult};
+
+/// A trainer brings its bytes.
+pub(super) fn serve(server: &mut Server, asker: Asker, ask: AllGather) {
+    let Asker { conn, id, .. } = asker;
+    if let Some(failure) = server.failure.clone() {
+        return server.reply(conn, id, failure);
+    }
+    if let Some(result) =
+        server.term.all_gathers.arrive(asker, ask, || server.term.members.active())
+    {
+        return server.reply(conn, id, result);
+    }
+    for (asker, result) in server.term.all_gathers.settle() {
+        server.reply(asker.conn, asker.id, result);
+    }
+    ready::check_met(server);
+    stuck::check(server);
+}
 
 #[derive(Debug, Default)]
 pub(super) struct AllGathers(BTreeMap<String, Gathering>);

@@ -12,42 +12,40 @@ use crate::ids::TrainerId;
 use crate::message::{AllToAll, AllToAllResult};
 use crate::refusal::Refusal;
 
-impl Server {
-    /// A trainer brings parts for all.
-    pub(super) fn all_to_all(&mut self, asker: Asker, all_to_all: AllToAll) {
-        let Asker { conn, id, .. } = asker;
-        if let Some(failure) = self.failure.clone() {
-            return self.reply(conn, id, failure);
-        }
-        let is_over = self.all_to_all.is_over(all_to_all.turn);
-        match self.all_to_all.arrive(asker, all_to_all) {
-            Ok(None) => self.settle_all_to_all(),
-            Ok(Some(exchanged)) => self.reply(conn, id, exchanged),
-            Err(refusal) => {
-                // A trainer that waits for one that does something else would wait forever.
-                if !is_over {
-                    self.dissolve_all_to_all(&refusal);
-                }
-                self.reply(conn, id, refusal);
+/// A trainer brings parts for all.
+pub(super) fn serve(server: &mut Server, asker: Asker, all_to_all: AllToAll) {
+    let Asker { conn, id, .. } = asker;
+    if let Some(failure) = server.failure.clone() {
+        return server.reply(conn, id, failure);
+    }
+    let is_over = server.term.all_to_all.is_over(all_to_all.turn);
+    match server.term.all_to_all.arrive(asker, all_to_all) {
+        Ok(None) => settle(server),
+        Ok(Some(exchanged)) => server.reply(conn, id, exchanged),
+        Err(refusal) => {
+            // A trainer that waits for one that does something else would wait forever.
+            if !is_over {
+                dissolve(server, &refusal);
             }
+            server.reply(conn, id, refusal);
         }
     }
+}
 
-    /// Answers those whose exchange is complete, or cannot be any more.
-    pub(super) fn settle_all_to_all(&mut self) {
-        if let Some(TrainerId(trainer)) = self.members.inactive() {
-            return self.dissolve_all_to_all(&Refusal::Absent { trainer });
-        }
-        for (asker, exchanged) in self.all_to_all.settle() {
-            self.reply(asker.conn, asker.id, exchanged);
-        }
+/// Answers those whose exchange is complete, or cannot be any more.
+pub(super) fn settle(server: &mut Server) {
+    if let Some(TrainerId(trainer)) = server.term.members.inactive() {
+        return dissolve(server, &Refusal::Absent { trainer });
     }
+    for (asker, exchanged) in server.term.all_to_all.settle() {
+        server.reply(asker.conn, asker.id, exchanged);
+    }
+}
 
-    /// Tells all trainers that wait for an exchange that there will be none.
-    pub(super) fn dissolve_all_to_all(&mut self, refusal: &Refusal) {
-        for asker in self.all_to_all.dissolve() {
-            self.reply(asker.conn, asker.id, refusal.clone());
-        }
+/// Tells all trainers that wait for an exchange that there will be none.
+pub(super) fn dissolve(server: &mut Server, refusal: &Refusal) {
+    for asker in server.term.all_to_all.dissolve() {
+        server.reply(asker.conn, asker.id, refusal.clone());
     }
 }
 

@@ -7,7 +7,7 @@ use super::cut_state::Gone;
 use crate::ids::{ConnId, Millis, TrainerId};
 use crate::refusal::Refusal;
 
-/// What a server knows of a trainer.
+/// How a trainer stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Membership {
     /// Has not come yet.
@@ -24,8 +24,10 @@ pub(super) enum Membership {
     Left,
 }
 
+/// What a server knows of a trainer's process.
 #[derive(Debug)]
-struct Member {
+pub(super) struct Member {
+    trainer: TrainerId,
     state: Membership,
     incarnation: u64,
     /// Processes that had this rank before. One of them may still have a greeting on its way.
@@ -114,6 +116,61 @@ impl Member {
         (self.refused, self.is_told) = (None, false);
     }
 
+    /// Whether another process of this rank took part.
+    pub(super) fn has_other(&self, incarnation: u64) -> bool {
+        self.incarnation != 0 && self.incarnation != incarnation
+    }
+
+    pub(super) fn conn(&self) -> Option<ConnId> {
+        self.conn
+    }
+
+    /// Which process has this rank.
+    pub(super) fn incarnation(&self) -> u64 {
+        self.incarnation
+    }
+
+    pub(super) fn accepted(&self) -> u64 {
+        self.accepted
+    }
+
+    /// The last change that was refused to this process, and why.
+    pub(super) fn refused(&self) -> Option<(u64, Refusal)> {
+        self.refused.clone()
+    }
+
+    /// Whether no process of this rank has joined.
+    pub(super) fn is_absent(&self) -> bool {
+        self.state == Membership::Awaited && self.incarnation == 0
+    }
+
+    pub(super) fn has_completed(&self) -> bool {
+        self.state == Membership::Completed
+    }
+
+    /// Whether cuts need it.
+    pub(super) fn takes_part(&self) -> bool {
+        self.is_active() || self.stays
+    }
+
+    /// What to say of a trainer that died.
+    pub(super) fn loss(&self, round: u64) -> Refusal {
+        let (how, silent_ms) = self.death.unwrap_or(("it was last heard", 0));
+        let round = round + 1;
+        Refusal::TrainerLost { trainer: self.trainer.0, how: how.to_string(), silent_ms, round }
+    }
+
+    /// Whether rounds wait for this trainer.
+    pub(super) fn is_active(&self) -> bool {
+        let state = self.state;
+        matches!(state, Membership::Awaited | Membership::Here | Membership::Away)
+    }
+
+    /// Whether it has never come.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.state == Membership::Awaited
+    }
+
     /// Whether it has said nothing for so long.
     fn is_silent_for(&self, now: Millis, ms: u64) -> bool {
         now.since(self.heard) >= ms
@@ -156,7 +213,8 @@ pub(super) struct Admitted {
 
 impl Members {
     pub(super) fn new(n_trainers: u32, recovers: bool) -> Self {
-        let entry = |_| Member {
+        let entry = |trainer| Member {
+            trainer,
             state: Membership::Awaited,
             incarnation: 0,
             former: VecDeque::new(),
@@ -170,7 +228,7 @@ impl Members {
             away: Millis(0),
             stays: false,
         };
-        let entries: Vec<Member> = (0..n_trainers).map(entry).collect();
+        let entries: Vec<Member> = (0..n_trainers).map(TrainerId).map(entry).collect();
         let counts = MemberCounts { active: entries.len(), ..MemberCounts::default() };
         Self { entries, counts, conns: BTreeMap::new(), recovers }
     }
@@ -194,7 +252,8 @@ impl Members {
         members
     }
 
-    fn entry(&self, trainer: TrainerId) -> &Member {
+    /// What is known of a trainer.
+    pub(super) fn of(&self, trainer: TrainerId) -> &Member {
         &self.entries[trainer.0 as usize]
     }
 
@@ -219,7 +278,7 @@ impl Members {
         conn: ConnId,
         now: Millis,
     ) -> Result<Admitted, Refusal> {
-        let entry = self.entry(trainer);
+        let entry = self.of(trainer);
         let is_same = entry.incarnation == incarnation && entry.state != Membership::Awaited;
         let is_former = !is_same && entry.former.contains(&incarnation);
         if let Some(refusal) = self.rival(trainer, incarnation, now).filter(|_| !is_same) {
@@ -258,17 +317,11 @@ impl Members {
         incarnation: u64,
         now: Millis,
     ) -> Option<Refusal> {
-        let entry = self.entry(trainer);
+        let entry = self.of(trainer);
         let is_taken = entry.state == Membership::Here && entry.conn.is_some();
         let heard_ms = now.since(entry.heard);
         let refusal = Refusal::DuplicateTrainer { trainer: trainer.0, heard_ms };
         (is_taken && entry.incarnation != incarnation).then_some(refusal)
-    }
-
-    /// Whether another process of this rank took part.
-    pub(super) fn has_other(&self, trainer: TrainerId, incarnation: u64) -> bool {
-        let entry = self.entry(trainer);
-        entry.incarnation != 0 && entry.incarnation != incarnation
     }
 
     /// The connections of all members.
@@ -281,21 +334,8 @@ impl Members {
         self.conns.get(&conn).copied()
     }
 
-    pub(super) fn conn(&self, trainer: TrainerId) -> Option<ConnId> {
-        self.entry(trainer).conn
-    }
-
-    /// Which process has this rank.
-    pub(super) fn incarnation(&self, trainer: TrainerId) -> u64 {
-        self.entry(trainer).incarnation
-    }
-
     pub(super) fn heard(&mut self, trainer: TrainerId, now: Millis) {
         self.entry_mut(trainer).heard = now;
-    }
-
-    pub(super) fn accepted(&self, trainer: TrainerId) -> u64 {
-        self.entry(trainer).accepted
     }
 
     pub(super) fn accept(&mut self, trainer: TrainerId, seq: u64) {
@@ -307,11 +347,6 @@ impl Members {
         self.entry_mut(trainer).refused = Some((seq, refusal));
     }
 
-    /// The last change that was refused to this process, and why.
-    pub(super) fn refused(&self, trainer: TrainerId) -> Option<(u64, Refusal)> {
-        self.entry(trainer).refused.clone()
-    }
-
     /// The trainer was told that the job failed.
     pub(super) fn told(&mut self, trainer: TrainerId) {
         self.edit(trainer, |entry| entry.is_told = true);
@@ -319,7 +354,7 @@ impl Members {
 
     /// Whether no other trainer is here.
     pub(super) fn is_alone(&self, trainer: TrainerId) -> bool {
-        self.counts.here == MemberCounts::of(self.entry(trainer)).here
+        self.counts.here == MemberCounts::of(self.of(trainer)).here
     }
 
     /// For so long nobody listened: that was not the trainers' silence.
@@ -359,7 +394,7 @@ impl Members {
     pub(super) fn expire(&mut self, now: Millis, config: &ServerConfig) -> Expired {
         let mut expired = Expired::default();
         for trainer in (0..self.entries.len() as u32).map(TrainerId) {
-            let entry = self.entry(trainer);
+            let entry = self.of(trainer);
             if let Some(death) = entry.death(now, config) {
                 let state = if config.recovers { Membership::Away } else { Membership::Lost };
                 self.edit(trainer, |entry| {
@@ -387,31 +422,16 @@ impl Members {
     pub(super) fn ended(&self) -> impl Iterator<Item = TrainerId> + '_ {
         let ids = (0..self.entries.len() as u32).map(TrainerId);
         ids.filter(|&trainer| {
-            let entry = self.entry(trainer);
+            let entry = self.of(trainer);
             let is_gone = matches!(entry.state, Membership::Completed | Membership::Left);
             is_gone && !entry.stays && entry.incarnation > 0
         })
     }
 
-    /// Whether no process of this rank has joined.
-    pub(super) fn is_absent(&self, trainer: TrainerId) -> bool {
-        let entry = self.entry(trainer);
-        entry.state == Membership::Awaited && entry.incarnation == 0
-    }
-
-    pub(super) fn has_completed(&self, trainer: TrainerId) -> bool {
-        self.entry(trainer).state == Membership::Completed
-    }
-
-    /// Whether cuts need this trainer.
-    pub(super) fn takes_part(&self, trainer: TrainerId) -> bool {
-        self.is_active(trainer) || self.entry(trainer).stays
-    }
-
     /// All trainers that cuts need.
     pub(super) fn taking_part(&self) -> BTreeSet<TrainerId> {
         let ids = (0..self.entries.len() as u32).map(TrainerId);
-        ids.filter(|&trainer| self.takes_part(trainer)).collect()
+        ids.filter(|&trainer| self.of(trainer).takes_part()).collect()
     }
 
     /// How many those are.
@@ -434,23 +454,10 @@ impl Members {
         (0..).map(TrainerId).zip(&self.entries).filter_map(gone).collect()
     }
 
-    /// What to say of a trainer that died.
-    pub(super) fn loss(&self, trainer: TrainerId, round: u64) -> Refusal {
-        let (how, silent_ms) = self.entry(trainer).death.unwrap_or(("it was last heard", 0));
-        let round = round + 1;
-        Refusal::TrainerLost { trainer: trainer.0, how: how.to_string(), silent_ms, round }
-    }
-
-    /// Whether rounds wait for this trainer.
-    pub(super) fn is_active(&self, trainer: TrainerId) -> bool {
-        let state = self.entry(trainer).state;
-        matches!(state, Membership::Awaited | Membership::Here | Membership::Away)
-    }
-
     /// All trainers that rounds wait for.
     pub(super) fn active(&self) -> BTreeSet<TrainerId> {
         let ids = (0..self.entries.len() as u32).map(TrainerId);
-        ids.filter(|&trainer| self.is_active(trainer)).collect()
+        ids.filter(|&trainer| self.of(trainer).is_active()).collect()
     }
 
     /// How many those are.
@@ -464,7 +471,7 @@ impl Members {
             return None;
         }
         let mut ids = (0..self.entries.len() as u32).map(TrainerId);
-        ids.find(|&trainer| !self.is_active(trainer))
+        ids.find(|&trainer| !self.of(trainer).is_active())
     }
 
     /// Whether all trainers have completed: some may stay for a last cut.
@@ -489,12 +496,6 @@ impl Members {
         }
         let lost = self.entries.iter().position(|entry| entry.state == Membership::Lost);
         lost.map(|id| TrainerId(id as u32))
-    }
-
-    /// Whether a trainer has never come.
-    pub(super) fn is_awaited(&self, trainer: TrainerId) -> bool {
-        let entry = self.entries.get(trainer.0 as usize);
-        entry.is_some_and(|entry| entry.state == Membership::Awaited)
     }
 
     /// Whether nobody is left who could be told that the job failed. One whose connection broke

@@ -1,135 +1,86 @@
-//! Questions: they change nothing that matters, and may come twice.
+//! Questions: they change nothing that matters, and may come twice. Some wait for a round.
 
-use std::collections::BTreeSet;
+use super::{Asker, Outcome, Server, look_up, pull, stuck};
+use crate::budget::Held;
+use crate::message::{Done, LookUp, Pull, Reply, Values};
 
-use super::{Asker, NewsAsked, Outcome, Purpose, Question, Server, Task, Waiting};
-use crate::ids::TrainerId;
-use crate::message::{AllGather, Done, MISSING_MAX, Pong, Reply, Request, Values};
-use crate::refusal::Refusal;
+/// A question that waits for a round.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pub(super) asker: Asker,
+    after: u64,
+    question: Question,
+    _held: Held,
+}
 
-impl Server {
-    pub(super) fn answer(&mut self, asker: Asker, request: Request) {
-        let Asker { conn, id, .. } = asker;
-        match request {
-            Request::Ping(_) => {
-                let missing = self.missing();
-                let is_absent = |&trainer: &u32| self.members.is_absent(TrainerId(trainer));
-                let absent = missing.iter().copied().filter(is_absent).collect();
-                let (round, notice) = (self.rounds.applied(), self.notice());
-                self.reply(conn, id, Pong { round, missing, absent, notice });
-            }
-            Request::AskStats(_) => self.run(Purpose::Answer(asker), Task::Size),
-            Request::Pull(mut pull) => match self.vars.resolve_pull(asker.trainer, &mut pull) {
-                Ok(()) => self.ask(asker, pull.after, Question::Pull(pull)),
-                Err(refusal) => self.reply(conn, id, refusal),
-            },
-            Request::LookUp(mut keys) => {
-                match self.vars.resolve_look_up(asker.trainer, &mut keys) {
-                    Ok(()) => self.ask(asker, keys.after, Question::LookUp(keys)),
-                    Err(refusal) => self.reply(conn, id, refusal),
-                }
-            }
-            Request::AllGather(ask) => self.all_gather(asker, ask),
-            Request::AllToAll(all_to_all) => self.all_to_all(asker, all_to_all),
-            Request::Ready(ready) => self.ready(asker, ready.cut),
-            Request::WantCut(_) => {
-                self.want_cut();
-                self.reply(conn, id, Done);
-            }
-            Request::Recall(recall) => self.recall(asker, &recall),
-            Request::Save(save) => self.run(Purpose::Save(asker), Task::Save(save)),
-            _ => self.turn_away(conn, id, Refusal::Malformed("out of place".to_string())),
-        }
-    }
+#[derive(Debug)]
+pub(super) enum Question {
+    Pull(Pull),
+    LookUp(LookUp),
+}
 
-    /// Trainers that a waiting request needs; the first of each kind.
-    fn missing(&self) -> Vec<u32> {
-        if self.waiting.is_empty() && self.all_gathers.is_empty() && self.all_to_all.is_empty() {
-            return Vec::new();
-        }
-        let of_round = self.rounds.missing().take(MISSING_MAX);
-        let of_all_gathers = self.all_gathers.missing().take(MISSING_MAX);
-        let of_all_to_all = self.all_to_all.missing().take(MISSING_MAX);
-        let all: BTreeSet<TrainerId> =
-            of_round.chain(of_all_gathers).chain(of_all_to_all).collect();
-        all.into_iter().map(|trainer| trainer.0).take(MISSING_MAX).collect()
-    }
-
-    fn ask(&mut self, asker: Asker, after: u64, question: Question) {
-        if self.config.apply.answers(after, self.rounds.applied()) {
-            return self.give(asker, question);
-        }
-        if let Some(failure) = self.failure.clone() {
-            return self.reply(asker.conn, asker.id, failure);
-        }
-        // Asked again: it waits already.
-        if self.waiting.contains_key(&(asker.conn, asker.id)) {
-            return;
-        }
-        match self.hold(asker.trainer, question.n_bytes()) {
-            Ok(held) => {
-                let waiting = Waiting { asker, after, question, _held: held };
-                self.waiting.insert((asker.conn, asker.id), waiting);
-                self.check_stuck();
-            }
-            Err(refusal) => self.cut_off(asker.conn, asker.id, refusal),
-        }
-    }
-
-    /// Has a question answered.
-    pub(super) fn give(&mut self, asker: Asker, question: Question) {
-        let Asker { trainer, id, .. } = asker;
-        match question {
-            Question::LookUp(keys) => self.run(Purpose::Answer(asker), Task::LookUp(keys)),
-            Question::Pull(pull) if !pull.changed => {
-                self.staleness.pull(trainer);
-                self.run(Purpose::Answer(asker), Task::Read(trainer, pull));
-            }
-            Question::Pull(pull) => {
-                self.staleness.pull(trainer);
-                let told = self.news.get(&trainer).and_then(|news| news.get(&pull.vars));
-                // An older question is one that came late: what it would be told must not be lost with
-                // it.
-                if let Some(news) = told.filter(|news| news.id >= id) {
-                    let values = news.values.clone();
-                    return self.reply(asker.conn, id, Values(values));
-                }
-                // The question is not asked again before there is an answer to repeat.
-                self.busy.entry(trainer).or_default();
-                let incarnation = self.members.incarnation(trainer);
-                let asked = NewsAsked { asker, incarnation, vars: pull.vars.clone() };
-                self.run(Purpose::News(asked), Task::Read(trainer, pull));
-            }
-        }
-    }
-
-    /// The answer to a question is there.
-    pub(super) fn answered(&mut self, asker: Asker, outcome: Outcome) {
-        let answer = match outcome {
-            Outcome::Values(values) => values.map(|values| Values(values).into()),
-            Outcome::Rows(rows) => rows.map(Reply::Rows),
-            Outcome::Size(size) => Ok(self.stats_with(size).into()),
-            Outcome::Served(served) => served.map(|()| Done.into()),
-            Outcome::Checked(checked) => checked.map(|_| Done.into()),
-            Outcome::Begun(_) | Outcome::Written(_) | Outcome::Loaded(_) | Outcome::Recalled(_) => {
-                Ok(Done.into())
-            }
+impl Question {
+    fn n_bytes(&self) -> u64 {
+        let n_bytes = match self {
+            Question::Pull(pull) => size_of_val(pull.vars.as_slice()),
+            Question::LookUp(look_up) => size_of_val(look_up.keys.as_slice()),
         };
-        self.reply(asker.conn, asker.id, answer.unwrap_or_else(Reply::Refused));
+        n_bytes as u64
     }
+}
 
-    fn all_gather(&mut self, asker: Asker, ask: AllGather) {
-        let Asker { conn, id, .. } = asker;
-        if let Some(failure) = self.failure.clone() {
-            return self.reply(conn, id, failure);
-        }
-        if let Some(result) = self.all_gathers.arrive(asker, ask, || self.members.active()) {
-            return self.reply(conn, id, result);
-        }
-        for (asker, result) in self.all_gathers.settle() {
-            self.reply(asker.conn, asker.id, result);
-        }
-        self.check_met();
-        self.check_stuck();
+/// Has a question answered, now or after a round.
+pub(super) fn ask(server: &mut Server, asker: Asker, after: u64, question: Question) {
+    if server.config.apply.answers(after, server.term.rounds.applied()) {
+        return give(server, asker, question);
     }
+    if let Some(failure) = server.failure.clone() {
+        return server.reply(asker.conn, asker.id, failure);
+    }
+    // Asked again: it waits already.
+    if server.term.waiting.contains_key(&(asker.conn, asker.id)) {
+        return;
+    }
+    match server.hold(asker.trainer, question.n_bytes()) {
+        Ok(held) => {
+            let waiting = Waiting { asker, after, question, _held: held };
+            server.term.waiting.insert((asker.conn, asker.id), waiting);
+            stuck::check(server);
+        }
+        Err(refusal) => server.refuse_and_close(asker.conn, asker.id, refusal),
+    }
+}
+
+fn give(server: &mut Server, asker: Asker, question: Question) {
+    match question {
+        Question::Pull(pull) => pull::give(server, asker, pull),
+        Question::LookUp(look_up) => look_up::give(server, asker, look_up),
+    }
+}
+
+/// Has the questions answered that waited for the round that was applied.
+pub(super) fn answer_waiting(server: &mut Server) {
+    let (apply, applied) = (server.config.apply, server.term.rounds.applied());
+    let is_ready = |waiting: &Waiting| apply.answers(waiting.after, applied);
+    let all = std::mem::take(&mut server.term.waiting).into_iter();
+    let (now, later): (Vec<_>, Vec<_>) = all.partition(|(_, waiting)| is_ready(waiting));
+    server.term.waiting = later.into_iter().collect();
+    for (_, Waiting { asker, question, .. }) in now {
+        give(server, asker, question);
+    }
+}
+
+/// The answer to a question is there.
+pub(super) fn answered(server: &mut Server, asker: Asker, outcome: Outcome) {
+    let answer = match outcome {
+        Outcome::Values(values) => values.map(|values| Values(values).into()),
+        Outcome::Rows(rows) => rows.map(Reply::Rows),
+        Outcome::Size(size) => Ok(server.stats_with(size).into()),
+        Outcome::Served(served) => served.map(|()| Done.into()),
+        Outcome::Checked(checked) => checked.map(|_| Done.into()),
+        Outcome::Begun(_) | Outcome::Written(_) | Outcome::Loaded(_) | Outcome::Recalled(_) => {
+            Ok(Done.into())
+        }
+    };
+    server.reply(asker.conn, asker.id, answer.unwrap_or_else(Reply::Refused));
 }

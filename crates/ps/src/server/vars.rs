@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::ids::{TrainerId, VarId};
-use crate::message::{LookUp, Pull, Push, VarInfo};
+use crate::message::VarInfo;
 use crate::refusal::Refusal;
 
 #[derive(Debug)]
@@ -47,7 +47,7 @@ impl VarNumbers {
     }
 
     /// Turns a trainer's number into the store's.
-    fn resolve(&self, trainer: TrainerId, var: &mut VarId) -> Result<(), Refusal> {
+    pub(super) fn resolve(&self, trainer: TrainerId, var: &mut VarId) -> Result<(), Refusal> {
         let named = self.theirs.get(&trainer);
         let (vars, number) = (named.map_or(&[][..], |named| &named.vars), var.0);
         let n_vars = vars.len() as u32;
@@ -56,30 +56,15 @@ impl VarNumbers {
         *var = ours.ok_or_else(|| Refusal::UnknownVar(unknown().unwrap_or_default()))?;
         Ok(())
     }
-
-    pub(super) fn resolve_push(&self, trainer: TrainerId, push: &mut Push) -> Result<(), Refusal> {
-        push.grads.iter_mut().try_for_each(|grad| self.resolve(trainer, &mut grad.var))
-    }
-
-    pub(super) fn resolve_pull(&self, trainer: TrainerId, pull: &mut Pull) -> Result<(), Refusal> {
-        pull.vars.iter_mut().try_for_each(|var| self.resolve(trainer, var))
-    }
-
-    pub(super) fn resolve_look_up(
-        &self,
-        trainer: TrainerId,
-        look_up: &mut LookUp,
-    ) -> Result<(), Refusal> {
-        self.resolve(trainer, &mut look_up.table)
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn pull(vars: &[u32]) -> Pull {
-        Pull::new(0, vars.iter().copied().map(VarId).collect())
+    fn resolve(vars: &VarNumbers, trainer: u32, number: u32) -> Result<VarId, Refusal> {
+        let mut var = VarId(number);
+        vars.resolve(TrainerId(trainer), &mut var).map(|()| var)
     }
 
     #[test]
@@ -90,18 +75,13 @@ mod tests {
             vec![VarInfo::other("b"), VarInfo::other("x"), VarInfo::other("a")],
         );
         vars.greet(TrainerId(1), vec![VarInfo::other("a")]);
-        let mut asked = pull(&[0, 2, 0]);
-        assert_eq!(vars.resolve_pull(TrainerId(0), &mut asked), Ok(()));
-        assert_eq!(asked.vars, [VarId(1), VarId(0), VarId(1)]);
-        let unknown = vars.resolve_pull(TrainerId(0), &mut pull(&[1]));
-        assert_eq!(unknown, Err(Refusal::UnknownVar("x".to_string())));
-        let refused = vars.resolve_pull(TrainerId(1), &mut pull(&[1]));
-        assert_eq!(refused, Err(Refusal::UnknownNumber { number: 1, n_vars: 1 }));
-        let stranger = vars.resolve_pull(TrainerId(2), &mut pull(&[0]));
-        assert_eq!(stranger, Err(Refusal::UnknownNumber { number: 0, n_vars: 0 }));
+        assert_eq!(resolve(&vars, 0, 0), Ok(VarId(1)));
+        assert_eq!(resolve(&vars, 0, 2), Ok(VarId(0)));
+        assert_eq!(resolve(&vars, 0, 1), Err(Refusal::UnknownVar("x".to_string())));
+        let unknown = |number, n_vars| Err(Refusal::UnknownNumber { number, n_vars });
+        assert_eq!(resolve(&vars, 1, 1), unknown(1, 1));
+        assert_eq!(resolve(&vars, 2, 0), unknown(0, 0), "a stranger");
         vars.greet(TrainerId(1), vec![VarInfo::other("x"), VarInfo::other("b")]);
-        let mut asked = pull(&[1]);
-        assert_eq!(vars.resolve_pull(TrainerId(1), &mut asked), Ok(()), "it named again");
-        assert_eq!(asked.vars, [VarId(1)]);
+        assert_eq!(resolve(&vars, 1, 1), Ok(VarId(1)), "it named again");
     }
 }

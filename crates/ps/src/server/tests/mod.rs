@@ -6,14 +6,15 @@ mod keys;
 mod terms;
 mod work;
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
-use tensor::Tensor;
+use tensor::{Tensor, Value};
 
 use super::*;
+use crate::ids::VarId;
 use crate::message::{
-    Ack, AllGather, AllToAll, AllToAllResult, Barrier, Complete, Grad, Leave, Notice, Phase, Ping,
-    Pong, Push, Save, Values,
+    Ack, AllGather, AllToAll, AllToAllResult, Barrier, Complete, Grad, Leave, LookUp, Notice,
+    Phase, Ping, Pong, Pull, Push, Save, Values,
 };
 use crate::message::{Hello, VERSION, Welcome};
 
@@ -473,7 +474,7 @@ fn trainers_exchange_parts_and_lost_answers_come_again() {
     assert_eq!(bench.say(0, 7, all_to_all(2, &[b"", b"x"])), [], "the next one");
     assert_eq!(bench.say(1, 5, all_to_all(1, &[b"a", b"bb"])), [(1, 5, to_1)], "the same answer");
     assert_eq!(bench.say(1, 7, all_to_all(2, &[b"", b""])).len(), 2);
-    assert_eq!(bench.server.all_to_all.n_bytes(), 1, "what was received is not kept");
+    assert_eq!(bench.server.term.all_to_all.n_bytes(), 1, "what was received is not kept");
 }
 
 #[test]
@@ -485,7 +486,7 @@ fn an_exchange_that_no_server_holds_is_refused() {
     let large = vec![0; AllToAll::part_bytes_max(2) + 1];
     let found = bench.say(0, 2, all_to_all(1, &[&large, b""]));
     assert!(matches!(&found[..], [(0, 2, Reply::Refused(Refusal::BadExchange(_)))]), "{found:?}");
-    assert_eq!(bench.server.all_to_all.n_bytes(), 0);
+    assert_eq!(bench.server.term.all_to_all.n_bytes(), 0);
     bench.say(0, 3, all_to_all(1, &[&large[1..], b""]));
     assert_eq!(bench.say(1, 3, all_to_all(1, &[b"", b""])).len(), 2, "as large as may be");
 }
@@ -515,7 +516,7 @@ fn nobody_exchanges_with_the_gone() {
     let absent = Reply::from(Refusal::Absent { trainer: 1 });
     assert_eq!(found, [(0, 1, absent.clone()), (1, 1, Ack.into())]);
     assert_eq!(bench.say(0, 2, all_to_all(2, &[b"", b"x"])), [(0, 2, absent)]);
-    assert_eq!(bench.server.all_to_all.n_bytes(), 0);
+    assert_eq!(bench.server.term.all_to_all.n_bytes(), 0);
 
     let mut bench = two_trainers();
     bench.say(0, 1, all_to_all(1, &[b"", b"x"]));

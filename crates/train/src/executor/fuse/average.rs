@@ -1,6 +1,6 @@
 //! `sum` + `scale` of what trainers sent, and the `sgd` step behind them: one pass.
 
-use program::op::{Op, Run, for_float};
+use program::op::{Kernel, Run, for_float};
 use program::{OpDesc, Program, Result, VarKind};
 use tensor::{Float, Number, Tensor, wide};
 
@@ -16,7 +16,7 @@ struct AverageSgd;
 /// Elements that are added up before they are used: they stay in the nearest cache.
 const STRIP: usize = 1024;
 
-impl Op for Average {
+impl Kernel for Average {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let mut out = run.take("Out");
         let like = run.input("X")?;
@@ -36,7 +36,7 @@ impl Op for Average {
     }
 }
 
-impl Op for AverageSgd {
+impl Kernel for AverageSgd {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         run.update([("Param", "ParamOut")], |run, [param]| {
             for_float!(param.dtype(), run.input_name("Param"), T => {

@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use program::op::{Op, Run};
+use program::op::{Kernel, Run};
 use program::trainers::Collective;
 use program::{OpDesc, Result};
 
@@ -16,7 +16,7 @@ struct Begin;
 /// Waits for what X came to.
 struct Finish;
 
-impl Op for Begin {
+impl Kernel for Begin {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         match program::op::collective::asked(run.op())? {
             Some(asked) => run.begin_exchange(asked.collective),
@@ -25,7 +25,7 @@ impl Op for Begin {
     }
 }
 
-impl Op for Finish {
+impl Kernel for Finish {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         run.finish_exchange()
     }

@@ -1,6 +1,6 @@
 //! `mul` + `elementwise_add` of a bias (+ `relu`): one product, one pass over its result.
 
-use program::op::{Op, Run, for_float};
+use program::op::{Kernel, Run, for_float};
 use program::{OpDesc, Program, Result};
 use tensor::gemm::{Matrix, gemm};
 use tensor::{DType, Finish, Float, wide};
@@ -13,7 +13,7 @@ struct Fc;
 
 const BIAS_RULE: &str = "the bias must be as long as a row";
 
-impl Op for Fc {
+impl Kernel for Fc {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let x_rows = run.attrs().int("x_num_col_dims", 1)? as usize;
         let relu = run.attrs().bool("relu", false)?;

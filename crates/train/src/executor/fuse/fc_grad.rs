@@ -1,6 +1,6 @@
 //! (`relu_grad` +) `elementwise_add_grad` of a bias + `mul_grad`: one pass, two products.
 
-use program::op::{Op, Run, for_float};
+use program::op::{Kernel, Run, for_float};
 use program::{OpDesc, Program, Result};
 use tensor::gemm::{Matrix, gemm};
 use tensor::{Float, wide};
@@ -11,7 +11,7 @@ use crate::executor::plan::{BlockPlan, Planned, Replacement, Uses};
 /// With D = dOut (where Out > 0, if `relu`): dX = D Wᵀ, dW = Xᵀ D, dBias = column sums of D.
 struct FcGrad;
 
-impl Op for FcGrad {
+impl Kernel for FcGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let x_rows = run.attrs().int("x_num_col_dims", 1)? as usize;
         let relu = run.attrs().bool("relu", false)?;

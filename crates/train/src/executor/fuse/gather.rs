@@ -2,7 +2,7 @@
 //! columns is written directly.
 
 use program::distributed::route::is_remote_look_up;
-use program::op::{Op, Run, for_float};
+use program::op::{Kernel, Run, for_float};
 use program::{Error, OpDesc, Program, Result};
 use tensor::{Element, KeyedTable, ReadRows, Shape, Tensor, Value, prefetch_row};
 
@@ -18,7 +18,7 @@ struct GatherConcat;
 /// Rows ahead of the one being copied that are asked for.
 const PREFETCH_ROWS: usize = 12;
 
-impl Op for Gather {
+impl Kernel for Gather {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let v2 = run.attrs().bool("v2", false)?;
         let padding = run.attrs().int("padding_idx", -1)?;
@@ -52,7 +52,7 @@ impl Op for Gather {
     }
 }
 
-impl Op for GatherConcat {
+impl Kernel for GatherConcat {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let padding = run.attrs().int("padding_idx", -1)?;
         let n_ids = run.n_inputs("Ids");

@@ -1,7 +1,7 @@
 //! The sparse gradients of all look-ups of one table, summed: one merge by row id. A `concat_grad`
 //! that only feeds them vanishes too: rows are read where they lie in the wider gradient.
 
-use program::op::{Op, Run, for_float};
+use program::op::{Kernel, Run, for_float};
 use program::{Error, OpDesc, Program, Result};
 use tensor::Element;
 use tensor::rows::{Source, merge_sources};
@@ -16,13 +16,13 @@ struct FusedScatter;
 /// matrix.
 struct ScatterColumns;
 
-impl Op for FusedScatter {
+impl Kernel for FusedScatter {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         scatter(run, None)
     }
 }
 
-impl Op for ScatterColumns {
+impl Kernel for ScatterColumns {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let offsets = run.attrs().longs("offsets")?;
         scatter(run, Some(offsets))
