@@ -262,10 +262,12 @@ impl JobPlan {
 
     /// Why trainers hold a table and do not ask for rows of it.
     fn why_not_remote(&self) -> String {
-        match self.is_geo() {
-            true => "trainers of GEO hold it".to_string(),
-            false => "it is not only looked up by sparse embeddings".to_string(),
-        }
+        let why = if self.is_geo() {
+            "trainers of GEO hold it"
+        } else {
+            "it is not only looked up by sparse embeddings"
+        };
+        why.to_string()
     }
 
     /// Says in a server's main program which rows its tables take in.
