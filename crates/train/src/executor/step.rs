@@ -10,7 +10,7 @@ use program::op::{Host, Op, Run, Spare, Wiring};
 use program::remote::Remote;
 use program::trainers::Trainers;
 use program::{Error as ProgramError, OpDesc};
-use tensor::{DType, PackedMatrix, Tensor, Value, printable};
+use tensor::{DType, PackedMatrix, Tensor, Value, out_of_memory, printable};
 
 use super::borrow::Borrows;
 use super::{Interrupt, Options, PackedWeights, Poll, Profile};
@@ -128,14 +128,14 @@ pub(super) fn run_block(
         let borrowed = borrows.as_ref().map(|own| own.lend(block, at, vars));
         let mut world = World { blocks, watch };
         let mut run = Run::new(&step.desc, &step.wiring, vars, spare, &mut world);
-        let ran = match &borrowed {
-            // What was borrowed goes back even then: others wait for it.
-            Some(_) => catch_unwind(AssertUnwindSafe(|| step.op.run(&mut run))),
-            None => Ok(step.op.run(&mut run)),
-        };
+        // What was borrowed goes back even then: others wait for it.
+        let ran = catch_unwind(AssertUnwindSafe(|| step.op.run(&mut run)));
         let (mut result, panic) = match ran {
             Ok(result) => (result, None),
-            Err(panic) => (Ok(()), Some(panic)),
+            Err(panic) => match out_of_memory(&*panic) {
+                Some(error) => (Err(error.into()), None),
+                None => (Ok(()), Some(panic)),
+            },
         };
         if watch.options.check_nan_inf && result.is_ok() {
             result = check_finite(step, vars);
