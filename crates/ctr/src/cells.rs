@@ -119,6 +119,8 @@ impl Holds {
             {
                 Holds::Numbers
             }
+            // A column of nothing has no type; in other tables it is one of numbers.
+            Values::Text(texts) if texts.iter().all(<[u8]>::is_empty) => Holds::Numbers,
             Values::Text(texts) | Values::Cells(texts) if are_times(texts) => Holds::Times,
             Values::Text(_) | Values::Cells(_) => Holds::Texts,
         }

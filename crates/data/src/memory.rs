@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 
 use count::Phase;
+use tensor::within_memory;
 
 use crate::batch::Batcher;
 use crate::error::{Error, Result};
@@ -224,7 +225,10 @@ impl ShownLoad {
 }
 
 fn load_some(pass: &Pass, shown: &ShownLoad) -> Result<Vec<(usize, Vec<Records>)>> {
-    let loaded = load_files(pass, shown);
+    let loaded = within_memory(|| load_files(pass, shown)).unwrap_or_else(|error| {
+        let n_bytes = if let tensor::Error::NoMemory { n_bytes } = error { n_bytes } else { 0 };
+        Err(Error::NoMemory { what: "the samples of the dataset", n_bytes })
+    });
     if loaded.is_err() {
         pass.stop();
     }

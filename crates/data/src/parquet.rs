@@ -22,7 +22,7 @@ use crate::error::{Error, Refusal, Result};
 use crate::numbers::ColumnNumber;
 use crate::records::Records;
 use crate::slot::Slot;
-use cells::{Datum, big_endian};
+use cells::{Datum, big_endian, micros_of, short_float};
 pub(crate) use columns::read_columns;
 use pages::{SharedSource, pages_of};
 
@@ -271,16 +271,29 @@ fn decimal_scale(descr: &ColumnDescriptor) -> Option<u32> {
     is_decimal.then(|| u32::try_from(descr.type_scale()).unwrap_or(0))
 }
 
+/// Whether a column holds numbers of 16 bits.
+fn is_short_float(descr: &ColumnDescriptor) -> bool {
+    matches!(descr.logical_type_ref(), Some(LogicalType::Float16)) && descr.type_length() == 2
+}
+
+fn is_time_of_day(descr: &ColumnDescriptor) -> bool {
+    let old = [ConvertedType::TIME_MILLIS, ConvertedType::TIME_MICROS];
+    matches!(descr.logical_type_ref(), Some(LogicalType::Time(_)))
+        || old.contains(&descr.converted_type())
+}
+
 /// Why the cells of a column cannot become those of a slot, if so.
 fn unfit(descr: &ColumnDescriptor, cell: CellType) -> Option<String> {
     match descr.physical_type() {
-        Physical::INT96 => Some("times of 96 bits are not read".to_string()),
+        _ if is_time_of_day(descr) => {
+            Some("times of day are not read; write it as a text or a whole number".to_string())
+        }
         _ if decimal_scale(descr).is_some() && descr.type_precision() > PRECISION_MAX => {
             Some(format!(
                 "decimal numbers of more than {PRECISION_MAX} digits are not read; write it as double"
             ))
         }
-        _ if decimal_scale(descr).is_some() => None,
+        _ if decimal_scale(descr).is_some() || is_short_float(descr) => None,
         Physical::FIXED_LEN_BYTE_ARRAY if !matches!(cell, CellType::Hash(_)) => {
             Some("bytes of fixed length can only be hashed (:hash/N)".to_string())
         }
@@ -352,6 +365,7 @@ struct Strip {
     nullable: bool,
     is_list: bool,
     is_unsigned: bool,
+    is_short_float: bool,
     /// Digits behind the point of decimal numbers.
     scale: Option<u32>,
     values: ColumnValues,
@@ -385,6 +399,7 @@ impl Strip {
             nullable: descr.self_type().is_optional(),
             is_list: descr.max_rep_level() > 0,
             is_unsigned: unsigned,
+            is_short_float: is_short_float(descr),
             scale: decimal_scale(descr),
             values: ColumnValues::Whole(Vec::new()),
             places: Vec::new(),
@@ -430,10 +445,20 @@ impl Strip {
             }
             C::FixedLenByteArrayColumnReader(reader) => {
                 let (values, levels) = decode(reader, n)?;
-                (texts(&values), levels)
+                let values = match self.is_short_float {
+                    true => ColumnValues::Float(
+                        values.iter().map(|value| short_float(value.as_bytes())).collect(),
+                    ),
+                    false => texts(&values),
+                };
+                (values, levels)
             }
-            C::Int96ColumnReader(_) => {
-                return Err(ParquetError::NYI("times of 96 bits".to_string()));
+            C::Int96ColumnReader(reader) => {
+                let (values, levels) = decode(reader, n)?;
+                (
+                    ColumnValues::Whole(values.iter().map(|time| micros_of(time.data())).collect()),
+                    levels,
+                )
             }
         };
         self.values = match self.scale {

@@ -6,10 +6,14 @@
 
 use std::io::Write;
 
+use tensor::room_or_give_up;
+
 use crate::slot::{Slot, SlotKind};
 
 /// Words before the slots.
 const KEY_WORDS: usize = 2;
+/// Words that a sample finds room for when it begins.
+const ROOM_WORDS: usize = 4096;
 
 /// Samples, one after another.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,6 +26,10 @@ impl Records {
     /// Begins a sample; one that was begun and not committed is dropped.
     pub(crate) fn begin(&mut self, key: u64) {
         self.words.truncate(self.ends.last().copied().unwrap_or(0));
+        if self.words.capacity() - self.words.len() < ROOM_WORDS {
+            room_or_give_up(&mut self.words, ROOM_WORDS);
+            room_or_give_up(&mut self.ends, 1);
+        }
         self.words.extend([key as u32, (key >> 32) as u32]);
     }
 

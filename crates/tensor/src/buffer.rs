@@ -1,6 +1,8 @@
 //! Memory of a tensor: bytes on a cache line, kept when a tensor shrinks so that a steady-state
 //! step allocates nothing.
 
+use crate::no_memory::{give_up, room_or_give_up};
+
 /// What memory is made of. The system's allocator moves memory of this alignment to a larger place
 /// by mapping its pages anew; of a larger alignment it would copy it, and hold both for a while.
 #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
@@ -89,7 +91,8 @@ impl Buffer {
         if n_bytes > 0 && n_units > self.units.len() {
             if n_units > self.units.capacity() {
                 // A fresh zeroed block costs no copy: what was here is not promised to survive.
-                self.units = bytemuck::zeroed_vec(n_units);
+                self.units =
+                    bytemuck::try_zeroed_vec(n_units).unwrap_or_else(|()| give_up(n_bytes));
                 self.start = slack(self.units.as_ptr());
             } else {
                 self.units.resize(n_units, Unit([0; UNIT_BYTES]));
@@ -105,6 +108,8 @@ impl Buffer {
         self.own();
         let n_units = units_for(n_bytes);
         if n_units > self.units.len() {
+            let n_more = n_units - self.units.len();
+            room_or_give_up(&mut self.units, n_more);
             self.units.resize(n_units, Unit([0; UNIT_BYTES]));
             self.align();
         }
@@ -190,7 +195,10 @@ impl Clone for Buffer {
         if used.is_empty() {
             return Self::default();
         }
-        let mut units = Vec::with_capacity(used.len() + SLACK);
+        let mut units = Vec::new();
+        if units.try_reserve_exact(used.len() + SLACK).is_err() {
+            give_up(self.n_bytes);
+        }
         let start = slack(units.as_ptr());
         units.resize(start, Unit([0; UNIT_BYTES]));
         units.extend_from_slice(used);

@@ -62,6 +62,16 @@ pub enum Error {
         n_bytes: usize,
     },
 
+    /// The system has not so much memory left.
+    #[error(
+        "there is no memory for {} MB more; use smaller batches or a smaller model, or a machine with more memory",
+        n_bytes.div_ceil(1_000_000)
+    )]
+    NoMemory {
+        /// What was asked for.
+        n_bytes: usize,
+    },
+
     /// Offsets that do not describe sequences.
     #[error("the provided lod info is invalid: {0}")]
     BadLod(String),

@@ -74,3 +74,56 @@ pub(super) fn big_endian(bytes: &[u8]) -> Option<i128> {
     all[from..].copy_from_slice(bytes);
     Some(i128::from_be_bytes(all))
 }
+
+/// A number of 16 bits, the lowest byte first.
+pub(super) fn short_float(bytes: &[u8]) -> f64 {
+    let bits = bytes.iter().rev().fold(0u16, |bits, &byte| bits << 8 | u16::from(byte));
+    let sign = if bits >> 15 == 1 { -1.0 } else { 1.0 };
+    let fraction = f64::from(bits & 0x3ff);
+    match bits >> 10 & 0x1f {
+        0 => sign * fraction * 2f64.powi(-24),
+        31 if fraction == 0.0 => sign * f64::INFINITY,
+        31 => f64::NAN,
+        exponent => sign * (1024.0 + fraction) * 2f64.powi(i32::from(exponent) - 25),
+    }
+}
+
+/// Microseconds since the beginning of 1970 of a time of 96 bits: nanoseconds of its day, and the day of the
+/// Julian calendar.
+pub(super) fn micros_of(words: &[u32]) -> i64 {
+    const DAY_OF_1970: i64 = 2_440_588;
+    const DAY: i64 = 86_400_000_000;
+    let nanos = (u64::from(words[0]) | u64::from(words[1]) << 32) as i64;
+    let days = i64::from(words[2]) - DAY_OF_1970;
+    days.saturating_mul(DAY).saturating_add(nanos.div_euclid(1000))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_16_bits() {
+        for (bits, number) in [
+            (0x3c00u16, 1.0),
+            (0xc000, -2.0),
+            (0x7bff, 65504.0),
+            (0x0001, 5.960_464_477_539_063e-8),
+            (0x0400, 6.103_515_625e-5),
+            (0x2e66, 0.099_975_585_937_5),
+            (0x8000, 0.0),
+            (0x7c00, f64::INFINITY),
+        ] {
+            assert_eq!(short_float(&bits.to_le_bytes()), number, "{bits:x}");
+        }
+        assert!(short_float(&[0, 0x7e]).is_nan());
+    }
+
+    #[test]
+    fn times_of_96_bits() {
+        assert_eq!(micros_of(&[0, 0, 2_440_588]), 0);
+        assert_eq!(micros_of(&[1_999, 0, 2_440_589]), 86_400_000_001);
+        assert_eq!(micros_of(&[0, 0, 2_440_587]), -86_400_000_000);
+        assert!(micros_of(&[u32::MAX; 3]) > 0);
+    }
+}

@@ -7,7 +7,7 @@ use parquet::errors::ParquetError;
 use parquet::file::reader::{ChunkReader, FileReader, SerializedFileReader};
 use parquet::schema::types::ColumnDescriptor;
 
-use super::{CellType, Datum, ROWS_AT_ONCE, SharedSource, Strip, bad_file, unfit};
+use super::{CellType, Datum, ROWS_AT_ONCE, SharedSource, Strip, bad_file, is_short_float, unfit};
 use crate::error::{Error, Result};
 use crate::numbers::{ColumnNumber, widen};
 use crate::series::{Series, Texts, Values, room};
@@ -77,6 +77,7 @@ impl Gathered {
         let values = match (descr.physical_type(), time_unit(descr)) {
             (_, Some(nanos)) => V::Time(nanos, Vec::new()),
             _ if super::decimal_scale(descr).is_some() => V::Mixed(Vec::new()),
+            _ if is_short_float(descr) => V::Float(Vec::new()),
             (Physical::BYTE_ARRAY | Physical::FIXED_LEN_BYTE_ARRAY, _) => V::Text(Texts::default()),
             (Physical::FLOAT | Physical::DOUBLE, _) => V::Float(Vec::new()),
             _ => V::Whole(Vec::new()),
@@ -140,6 +141,10 @@ fn number_of(cell: Datum<'_>) -> ColumnNumber {
 /// Nanoseconds of the unit of a column of dates or timestamps.
 fn time_unit(descr: &ColumnDescriptor) -> Option<i128> {
     const DAY: i128 = 86_400_000_000_000;
+    if descr.physical_type() == Physical::INT96 {
+        // They are made microseconds when they are decoded.
+        return Some(1000);
+    }
     match descr.logical_type_ref() {
         Some(LogicalType::Date) => return Some(DAY),
         Some(LogicalType::Timestamp(kind)) => {

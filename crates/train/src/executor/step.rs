@@ -10,7 +10,7 @@ use program::op::{Host, Op, Run, Spare, Wiring};
 use program::remote::Remote;
 use program::trainers::Trainers;
 use program::{Error as ProgramError, OpDesc};
-use tensor::{DType, PackedMatrix, Tensor, Value, printable};
+use tensor::{DType, PackedMatrix, Tensor, Value, out_of_memory, printable};
 
 use super::borrow::Borrows;
 use super::keyed::{self, KeyedUpdate};
@@ -128,14 +128,14 @@ pub(super) fn run_block(
         let start = watch.options.profile.then(Instant::now);
         let borrowed = borrows.as_ref().map(|own| own.lend(block, at, vars));
         let mut world = World { blocks, watch };
-        let ran = match &borrowed {
-            // What was borrowed goes back even then: others wait for it.
-            Some(_) => catch_unwind(AssertUnwindSafe(|| run_step(step, vars, spare, &mut world))),
-            None => Ok(run_step(step, vars, spare, &mut world)),
-        };
+        // What was borrowed goes back even then: others wait for it.
+        let ran = catch_unwind(AssertUnwindSafe(|| run_step(step, vars, spare, &mut world)));
         let (result, panic) = match ran {
             Ok(result) => (result, None),
-            Err(panic) => (Ok(()), Some(panic)),
+            Err(panic) => match out_of_memory(&*panic) {
+                Some(error) => (Err(error.into()), None),
+                None => (Ok(()), Some(panic)),
+            },
         };
         if let Some(start) = start {
             watch.profile.add(block, step.index, &step.desc.kind, start.elapsed());

@@ -1,0 +1,60 @@
+//! Memory that is not there, in the middle of work that counts on it.
+//!
+//! Kernels ask for the memory of their outputs in many places and go on at once. Where there is none, the work
+//! unwinds to [`within_memory`], which makes an error of it; the process goes on.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use crate::error::{Error, Result};
+
+/// What work unwinds with.
+struct NoMemory {
+    n_bytes: usize,
+}
+
+/// Ends the work of the nearest [`within_memory`]: there is no memory for so many bytes.
+pub fn give_up(n_bytes: usize) -> ! {
+    // Without the hook of panics: it is no bug, and to print needs memory.
+    resume_unwind(Box::new(NoMemory { n_bytes }))
+}
+
+/// Does work. Memory that is not there is [`Error::NoMemory`]; a panic stays one.
+pub fn within_memory<T>(work: impl FnOnce() -> T) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(work)).map_err(|panic| match out_of_memory(&*panic) {
+        Some(error) => error,
+        None => resume_unwind(panic),
+    })
+}
+
+/// The error of work that unwound, if it was for want of memory.
+pub fn out_of_memory(panic: &(dyn Any + Send)) -> Option<Error> {
+    let NoMemory { n_bytes } = *panic.downcast_ref()?;
+    Some(Error::NoMemory { n_bytes })
+}
+
+/// Makes room for `n` more elements of a list that grows with its input, or gives up.
+pub fn room_or_give_up<T>(list: &mut Vec<T>, n: usize) {
+    // Twice as much is a wish, enough is a need.
+    if list.try_reserve(n).is_err() && list.try_reserve_exact(n).is_err() {
+        give_up(list.len().saturating_add(n).saturating_mul(size_of::<T>()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Shape, Tensor};
+
+    #[test]
+    fn memory_that_is_not_there_is_an_error_and_a_panic_stays_one() {
+        let shape = Shape::new(&[1 << 25, 1 << 25]).unwrap();
+        let made = within_memory(|| Tensor::default().resize::<f64>(shape).len());
+        assert!(matches!(made, Err(Error::NoMemory { n_bytes }) if n_bytes >= 1 << 53), "{made:?}");
+        let grown = within_memory(|| Tensor::full([1, 1 << 25], 0.0f32).grow_rows(1 << 25));
+        assert!(matches!(grown, Err(Error::NoMemory { .. })), "{grown:?}");
+        assert_eq!(within_memory(|| 3), Ok(3));
+        let panicked = catch_unwind(|| within_memory(|| resume_unwind(Box::new("a bug"))).is_ok());
+        assert!(panicked.is_err_and(|panic| out_of_memory(&*panic).is_none()));
+    }
+}
