@@ -218,3 +218,32 @@ fn blame(error: train::Error) -> Error {
     }
     Error::Train(error)
 }
+
+#[cfg(test)]
+mod tests {
+    use program::Net;
+    use program::layers::{self, Data};
+    use train::io::{SaveInference, save_inference_model};
+    use train::{Executor, Feed, Scope};
+
+    use super::*;
+
+    /// Requests of several callers are computed as one batch, whatever functions of one number a model has.
+    #[test]
+    fn a_model_with_an_arc_cosine_shares_batches() {
+        let mut net = Net::with_seed(1);
+        let b = &mut net.builder();
+        let x = layers::data(b, "x", &[2], Data::default()).unwrap();
+        let x = layers::acos(b, &x, None).unwrap();
+        let out = layers::soft_relu(b, &x, Default::default()).unwrap();
+        let scope = Scope::new();
+        Executor::new().run(&net.startup, &scope, &mut Feed::new(), &[]).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let targets = [out.name()];
+        let options =
+            SaveInference { feeds: &["x"], targets: &targets, ..SaveInference::default() };
+        save_inference_model(&scope, dir.path(), &net.main, &options).unwrap();
+        let model = Model::load(dir.path(), &ModelFiles::default(), Arc::default()).unwrap();
+        assert!(model.computes_by_sample());
+    }
+}

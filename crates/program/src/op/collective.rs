@@ -23,8 +23,6 @@ pub(super) struct GenIdOfAll;
 pub(super) struct CommInit;
 pub(super) struct CommInitAll;
 
-/// Somebody else waits for it.
-
 fn same_as_input(infer: &mut Infer<'_>) -> Result<()> {
     let x = infer.input("X")?;
     infer.set_output("Out", x)
