@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn memory_that_is_not_there_is_an_error_and_a_panic_stays_one() {
-        let shape = Shape::new(&[1 << 25, 1 << 25]).unwrap();
+        let shape = Shape::new(&[1 << 25, 1 << 25]);
         let made = within_memory(|| Tensor::default().resize::<f64>(shape).len());
         assert!(matches!(made, Err(Error::NoMemory { n_bytes }) if n_bytes >= 1 << 53), "{made:?}");
         let grown = within_memory(|| Tensor::full([1, 1 << 25], 0.0f32).grow_rows(1 << 25));
