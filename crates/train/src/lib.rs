@@ -22,6 +22,7 @@ mod row_set;
 mod scope;
 pub mod serve;
 pub mod server_list;
+mod trainer;
 pub mod transpile;
 
 pub use error::{BadSnapshot, Error, FileState, Result};
@@ -29,3 +30,4 @@ pub use executor::{Executor, Feed, Options, PackedWeights};
 pub use recover::check as kept;
 pub use remote::Cluster;
 pub use scope::{BatchSource, Scope};
+pub use trainer::Trainer;
