@@ -73,8 +73,8 @@ impl Session<Building> {
             return Ok(Member::Server(Box::new(self.into_state(Serving(fleet)))));
         }
         fleet.init_worker(&mut say)?;
-        self.executor.set_cluster(fleet.cluster().clone());
-        self.executor.run(&self.net.startup, &self.scope, &mut Feed::new(), &[])?;
+        self.trainer.set_cluster(fleet.cluster().clone());
+        self.trainer.run(&self.net.startup, &self.scope, &mut Feed::new(), &[])?;
         Ok(Member::Trainer(Box::new(self.into_state(Trainer(fleet)))))
     }
 }

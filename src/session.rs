@@ -6,7 +6,7 @@ use program::backward::Limits;
 use program::{Builder, Net, Optimizer, Program, Var};
 use tensor::Tensor;
 use train::io::{self, InferenceModel, SaveInference};
-use train::{Executor, Feed, Scope};
+use train::{Feed, Scope};
 
 use crate::error::Result;
 
@@ -18,7 +18,7 @@ pub struct Building;
 #[derive(Debug)]
 pub struct Ready;
 
-/// A model and everything it needs: its two programs, the scope of its variables, an executor, a seed.
+/// A model and everything it needs: its two programs, the scope of its variables, a trainer, a seed.
 ///
 /// The steps are types: a session that is [`Building`] has layers and no `run`; [`Session::minimize`] makes
 /// it [`Ready`].
@@ -58,15 +58,15 @@ pub struct Ready;
 pub struct Session<State = Building> {
     pub(crate) net: Net,
     pub(crate) scope: Scope,
-    pub(crate) executor: Executor,
+    pub(crate) trainer: train::Trainer,
     pub(crate) state: State,
 }
 
 impl Session<Building> {
     /// An empty model whose random numbers start from `seed`.
     pub fn new(seed: i32) -> Self {
-        let (scope, executor) = (Scope::new(), Executor::new());
-        Self { net: Net::with_seed(seed), scope, executor, state: Building }
+        let (scope, trainer) = (Scope::new(), train::Trainer::new());
+        Self { net: Net::with_seed(seed), scope, trainer, state: Building }
     }
 
     /// Layers given this are added to the model.
@@ -82,13 +82,13 @@ impl Session<Building> {
 
     /// Fills the parameters of a model that is not trained.
     pub fn ready(mut self) -> Result<Session<Ready>> {
-        self.executor.run(&self.net.startup, &self.scope, &mut Feed::new(), &[])?;
+        self.trainer.run(&self.net.startup, &self.scope, &mut Feed::new(), &[])?;
         Ok(self.into_state(Ready))
     }
 
     pub(crate) fn into_state<S>(self, state: S) -> Session<S> {
-        let Self { net, scope, executor, .. } = self;
-        Session { net, scope, executor, state }
+        let Self { net, scope, trainer, .. } = self;
+        Session { net, scope, trainer, state }
     }
 }
 
@@ -105,7 +105,7 @@ impl<S> Session<S> {
 
     pub(crate) fn step(&mut self, feed: &mut Feed, fetch: &[&Var]) -> Result<Vec<Tensor>> {
         let names: Vec<&str> = fetch.iter().map(|var| var.name()).collect();
-        Ok(self.executor.run(&self.net.main, &self.scope, feed, &names)?)
+        Ok(self.trainer.run(&self.net.main, &self.scope, feed, &names)?)
     }
 }
 
@@ -154,9 +154,9 @@ impl Session<Ready> {
 
     /// A model that was saved for prediction, and the names to feed and to fetch.
     pub fn open(dir: &Path) -> Result<(Self, InferenceModel)> {
-        let (scope, executor) = (Scope::new(), Executor::new());
+        let (scope, trainer) = (Scope::new(), train::Trainer::new());
         let model = io::load_inference_model(&scope, dir, None, None)?;
         let net = Net { main: model.program.clone(), ..Net::default() };
-        Ok((Self { net, scope, executor, state: Ready }, model))
+        Ok((Self { net, scope, trainer, state: Ready }, model))
     }
 }

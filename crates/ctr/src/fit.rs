@@ -7,7 +7,7 @@ use fleet::{Fleet, Role};
 use program::backward::Limits;
 use program::{Net, Program};
 use tensor::Value;
-use train::{Executor, Feed, Scope};
+use train::{Executor, Feed, Scope, Trainer};
 
 use crate::encode::Encoding;
 use crate::epochs::{Best, Epoch, Rows, Tables};
@@ -95,7 +95,7 @@ impl Ctr {
         outputs: &Outputs,
         watch: &mut Watch<'_>,
     ) -> Result<()> {
-        let mut executor = Executor::new();
+        let mut trainer = Trainer::new();
         let mut best = Best::new(self);
         for epoch in 1..=self.epochs {
             let step =
@@ -104,7 +104,7 @@ impl Ctr {
                 let CtrModel { encoding, net, predictor, .. } = &*model;
                 let run = |feed: &mut Feed| -> Result<f64> {
                     let fetch = [outputs.loss.name()];
-                    let fetched = executor.run(&net.main, &predictor.scope, feed, &fetch)?;
+                    let fetched = trainer.run(&net.main, &predictor.scope, feed, &fetch)?;
                     Ok(fetched[0].get_f64(0))
                 };
                 step.run(encoding, run, watch)?

@@ -8,7 +8,7 @@ use fleet::{Flags, Fleet, Strategy};
 use program::backward::Limits;
 use program::{Net, Var, VarDesc};
 use train::io::{JobScope, is_persistable, load_vars};
-use train::{Executor, Feed, Scope};
+use train::{Executor, Feed, Scope, Trainer};
 
 use crate::epochs::{Best, Epoch, Rows};
 use crate::error::{Error, Result};
@@ -42,9 +42,9 @@ impl CtrWorker<'_> {
         model.is_copy = !self.fleet.role().is_first_trainer();
         self.fleet.init_worker(&mut |_| {})?;
         self.check_tables(model)?;
-        let (mut executor, scope) = (Executor::new(), Scope::new());
-        executor.set_cluster(self.fleet.cluster().clone());
-        executor.run(&net.startup, &scope, &mut Feed::new(), &[])?;
+        let (mut trainer, scope) = (Trainer::new(), Scope::new());
+        trainer.set_cluster(self.fleet.cluster().clone());
+        trainer.run(&net.startup, &scope, &mut Feed::new(), &[])?;
         let (id, n) = (self.fleet.role().id as usize, self.fleet.role().n_trainers as usize);
         let pulled = Pulled::new(id, &flags);
         let mut best = Best::new(self.settings);
@@ -57,7 +57,7 @@ impl CtrWorker<'_> {
                 rows_of: rows,
             };
             let run = |feed: &mut Feed| -> Result<f64> {
-                let fetched = executor.run(&net.main, &scope, feed, &[self.loss.name()])?;
+                let fetched = trainer.run(&net.main, &scope, feed, &[self.loss.name()])?;
                 Ok(fetched[0].get_f64(0))
             };
             let loss = step.of_worker(id, n).run(&model.encoding, run, watch)?;

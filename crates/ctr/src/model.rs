@@ -135,7 +135,7 @@ impl CtrModel {
         let [fetch] = model.fetches.as_slice() else {
             return Err(refuse("it does not have one prediction".to_string()));
         };
-        let (fetch, executor) = (fetch.clone(), Executor::apart());
+        let (fetch, executor) = (fetch.clone(), Executor::new());
         let net = Net { main: model.program.clone(), ..Net::default() };
         let predictor = Predict { program: model.program, fetch, scope, executor };
         Ok(Self { encoding, net, predictor, is_copy: false })

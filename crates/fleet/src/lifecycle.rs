@@ -110,8 +110,8 @@ impl std::fmt::Display for Served {
 }
 
 impl Fleet {
-    /// Takes part in a job. `cluster` holds the connections; executors that run this trainer's
-    /// programs must share it ([`Executor::set_cluster`]).
+    /// Takes part in a job. `cluster` holds the connections; trainers that run this trainer's
+    /// programs must share it ([`train::Trainer::set_cluster`]).
     pub fn init(role: Role, flags: Flags, cluster: Cluster) -> Self {
         if let Err(error) = logging::begin() {
             ps::lines::Line::error("trainer", error.to_string()).say();
@@ -271,7 +271,7 @@ impl Fleet {
             return Err(Error::NoDirectory(missing.to_path_buf()));
         }
         // A server takes no steps.
-        Executor::apart().run(startup, scope, &mut Feed::new(), &[])?;
+        Executor::new().run(startup, scope, &mut Feed::new(), &[])?;
         match (model_dir, &main.distributed) {
             (Some(dir), Some(job)) => Ok(Some(load(job, scope, dir)?)),
             _ => Ok(None),

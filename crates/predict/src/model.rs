@@ -203,7 +203,7 @@ impl Model {
         for (name, value) in &self.params {
             scope.set(name, value.clone());
         }
-        let mut executor = Executor::apart();
+        let mut executor = Executor::new();
         executor.set_packed(self.packed.clone());
         ModelWorker { executor, scope }
     }

@@ -217,7 +217,30 @@ impl From<Overfull> for Error {
     }
 }
 
+/// What an error says of the processes of the job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interruption {
+    /// A process is lost, or the job has gone back to a cut without this process.
+    PeerLost,
+    /// This process stopped waiting for a server.
+    WaitEnded,
+}
+
 impl Error {
+    /// What it says of the processes of the job: a job that recovers goes on after an interruption. None if the
+    /// error is final.
+    pub fn interruption(&self) -> Option<Interruption> {
+        match self {
+            Error::OtherTerm { .. } | Error::ServerLost { .. } => Some(Interruption::PeerLost),
+            Error::Trainers(Failure::Lost { .. } | Failure::NotBegun { .. }) => {
+                Some(Interruption::PeerLost)
+            }
+            Error::Refused { refusal: Refusal::OtherTerm(_), .. } => Some(Interruption::PeerLost),
+            Error::Interrupted { .. } => Some(Interruption::WaitEnded),
+            _ => None,
+        }
+    }
+
     /// What went wrong with a connection before the first message.
     pub(crate) fn of_connection(endpoint: &Endpoint, error: std::io::Error) -> Self {
         match TlsFailure::of(&error) {

@@ -28,7 +28,7 @@ mod unproved;
 pub use access::{Access, Secret};
 pub use chunks::Chunks;
 pub use endpoint::Endpoint;
-pub use error::{Error, Missing, Result};
+pub use error::{Error, Interruption, Missing, Result};
 pub use ids::{ConnId, Millis, TrainerId, VarId};
 pub use refusal::Refusal;
 pub use shm::SharedMemory;

@@ -12,7 +12,7 @@ use pyo3::sync::MutexExt;
 use pyo3::types::PyList;
 use tensor::{EvenIfPoisoned, Value};
 use train::serve::Serving;
-use train::{Executor, Feed, Scope};
+use train::{Feed, Scope, Trainer};
 
 use crate::cluster;
 use crate::convert::Whole;
@@ -34,7 +34,7 @@ pub(crate) struct PyExecutor {
 
 /// Kept between runs so that their memory is.
 struct Runner {
-    executor: Executor,
+    trainer: Trainer,
     feed: Feed,
     fetched: Vec<Value>,
     /// Parts of programs that runs needed.
@@ -47,7 +47,7 @@ impl Runner {
     /// Ends a run when a signal handler of Python's raises.
     fn heed_signals(&mut self) {
         let asked = self.raised.clone();
-        self.executor.poll(SIGNALS_EVERY, move || signalled(&asked));
+        self.trainer.poll(SIGNALS_EVERY, move || signalled(&asked));
     }
 
     /// Serves trainers. As in Fluid a signal to end ends the process, in order.
@@ -84,10 +84,10 @@ impl PyExecutor {
         let _ = place;
         fleet::logging::begin().map_err(from_fleet)?;
         fleet::watching::begin(None);
-        let (mut executor, raised) = (Executor::new(), Raised::default());
-        executor.set_cluster(cluster::cluster()?.clone());
+        let (mut trainer, raised) = (Trainer::new(), Raised::default());
+        trainer.set_cluster(cluster::cluster()?.clone());
         let (feed, fetched, pruned) = (Feed::new(), Vec::new(), Pruned::default());
-        let mut state = Runner { executor, feed, fetched, pruned, raised };
+        let mut state = Runner { trainer, feed, fetched, pruned, raised };
         state.heed_signals();
         Ok(Self { state: Mutex::new(state), closed: AtomicBool::new(false) })
     }
@@ -138,14 +138,14 @@ impl PyExecutor {
             Runner::serve(py, &program, &scope.get().0)?;
             return Ok(PyList::empty(py).unbind());
         }
-        let Runner { executor, feed: held, fetched, pruned, raised } = &mut *state;
+        let Runner { trainer, feed: held, fetched, pruned, raised } = &mut *state;
         let feed = read.as_ref().or(feed);
         let program = pruned.of(program, &targets, feed)?;
         fill(&program, held, feed)?;
         keep(&program, held, &scope.get().0);
         let fetch: Vec<&str> = targets.names.iter().map(String::as_str).collect();
         let scope = &scope.get().0;
-        let ran = py.detach(|| executor.run_values(&program, scope, held, &fetch, fetched));
+        let ran = py.detach(|| trainer.run_values(&program, scope, held, &fetch, fetched));
         let raised = taken(raised);
         let raised = raised.or_else(cluster::raised_in_wait).filter(|_| ran.is_err());
         ran.map_err(|error| raised.unwrap_or_else(|| from_train(error)))?;
@@ -189,9 +189,9 @@ impl PyExecutor {
         let names = fetch.clone();
         let wanted = ShownOptions { fetch, labels, print_period, debug, infers, handler };
         let mut state = self.ready(py)?;
-        let Runner { executor, raised, .. } = &mut *state;
+        let Runner { trainer, raised, .. } = &mut *state;
         let scope = &scope.get().0;
-        let report = from_dataset::run(py, executor, raised, &program, scope, dataset, wanted)?;
+        let report = from_dataset::run(py, trainer, raised, &program, scope, dataset, wanted)?;
         let mut fetched = Vec::with_capacity(report.fetched.len());
         for whole in report.fetched {
             // Sequences are no array.
@@ -219,14 +219,14 @@ impl PyExecutor {
     /// The state for a run, with the flags as they are now.
     fn ready(&self, py: Python<'_>) -> PyResult<MutexGuard<'_, Runner>> {
         let mut state = self.state.lock_py_attached(py).even_if_poisoned();
-        state.executor.options_mut().check_nan_inf = checks_nan_inf().map_err(from_fleet)?;
+        state.trainer.options_mut().check_nan_inf = checks_nan_inf().map_err(from_fleet)?;
         Ok(state)
     }
 
     /// What runs on several places share with this executor.
     fn settings(&self, py: Python<'_>) -> PyResult<ExecutorSettings> {
         let mut state = self.ready(py)?;
-        let check_nan_inf = state.executor.options_mut().check_nan_inf;
-        Ok(ExecutorSettings { cluster: state.executor.cluster().clone(), check_nan_inf })
+        let check_nan_inf = state.trainer.options_mut().check_nan_inf;
+        Ok(ExecutorSettings { cluster: state.trainer.cluster().clone(), check_nan_inf })
     }
 }

@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 use tensor::{EvenIfPoisoned, Tensor};
 use train::from_dataset::{Observer, Pass, PassOptions, PassValue, Progress, Report, fetched_text};
-use train::{Error, Executor, Scope};
+use train::{Error, Scope, Trainer};
 
 use crate::array::to_numpy;
 use crate::dataset::PyDataset;
@@ -118,7 +118,7 @@ fn watched(handler: &Bound<'_, PyAny>) -> PyResult<(Vec<String>, Vec<String>, Du
 /// Runs a program on all batches of a dataset.
 pub(crate) fn run(
     py: Python<'_>,
-    executor: &mut Executor,
+    trainer: &mut Trainer,
     raised: &Raised,
     program: &program::Program,
     scope: &Scope,
@@ -149,7 +149,7 @@ pub(crate) fn run(
     let ran = {
         let mut dataset = dataset.get().lock(py);
         let dataset = &mut *dataset;
-        py.detach(|| executor.run_dataset(pass, dataset, &mut shown))
+        py.detach(|| trainer.run_dataset(pass, dataset, &mut shown))
     };
     if let Ok(report) = &ran
         && !report.is_past

@@ -19,7 +19,7 @@ use testing::cluster::free_endpoints;
 use testing::turns::{self, Servers, Workers};
 use train::serve::Serving;
 use train::transpile::{self, Config, Job, RoundRobin};
-use train::{Executor, Feed, Scope};
+use train::{Feed, Scope, Trainer};
 
 const WIDTH: usize = 8;
 const BATCH: usize = 1000;
@@ -199,7 +199,7 @@ fn serve(size: Size, number: usize, endpoints: &str) {
 
 fn train(size: Size, number: usize, endpoints: &str) {
     let (net, _) = net(size, number, endpoints);
-    let (scope, mut exe) = (Scope::new(), Executor::new());
+    let (scope, mut exe) = (Scope::new(), Trainer::new());
     exe.set_cluster(train::Cluster::new(Default::default(), Arc::new(|_| {})));
     let cluster = exe.cluster().clone();
     exe.run(&net.startup, &scope, &mut Feed::new(), &[]).expect("the trainer starts");

@@ -339,7 +339,7 @@ impl Trainer<'_> {
 
 /// Runs steps on one device or on several.
 struct Steps {
-    exe: Executor,
+    exe: train::Trainer,
     parallel: Option<Parallel>,
     scope: Scope,
     /// The staleness that a pass reported.
@@ -348,7 +348,7 @@ struct Steps {
 
 impl Steps {
     fn new(n_devices: usize) -> Self {
-        let (scope, mut exe) = (Scope::new(), Executor::new());
+        let (scope, mut exe) = (Scope::new(), train::Trainer::new());
         exe.set_cluster(train::Cluster::new(Default::default(), Arc::new(|_| {})));
         let parallel = (n_devices > 1).then(|| {
             let mut parallel = Parallel::new(n_devices, Some(LossScale::PerDevice));

@@ -10,7 +10,7 @@ use tensor::Tensor;
 use train::parallel::{LossScale, Parallel, split};
 use train::remote::{Cluster, usual_log};
 use train::transpile::{CollectiveJob, CollectiveMode, transpile_collective};
-use train::{Executor, Feed, Result, Scope};
+use train::{Feed, Result, Scope, Trainer};
 
 use crate::cluster::free_endpoints;
 
@@ -91,7 +91,7 @@ impl Mates {
         transpile_collective(&mut net.main, &mut net.startup, self.mode, &job, &mut names)?;
         let patience = Patience { connect_ms: 20_000, answer_ms: 20_000, ..Patience::default() };
         let cluster = Cluster::new(patience, usual_log());
-        let (mut executor, scope) = (Executor::new(), Scope::new());
+        let (mut executor, scope) = (Trainer::new(), Scope::new());
         executor.set_cluster(cluster.clone());
         executor.run(&net.startup, &scope, &mut Feed::new(), &[])?;
         self.init.iter().for_each(|(name, tensor)| scope.set(name, tensor.clone()));

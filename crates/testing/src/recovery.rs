@@ -18,7 +18,7 @@ use train::io::JobScope;
 use train::remote::{CommunicatorConfig, Log};
 use train::serve::BlockStore;
 use train::transpile::{self, Config, Job as Names, RoundRobin, Transpiled};
-use train::{Cluster, Executor, Feed, Scope};
+use train::{Cluster, Feed, Scope};
 
 use crate::cluster::free_endpoints;
 use crate::stores::started_server;
@@ -223,9 +223,9 @@ pub fn run(
 }
 
 /// What a script does between its start and its end; returns the losses it saw.
-pub trait Script: Fn(&Trainer<'_>, &mut Executor) -> Result<Vec<f64>, Died> + Sync {}
+pub trait Script: Fn(&Trainer<'_>, &mut train::Trainer) -> Result<Vec<f64>, Died> + Sync {}
 
-impl<F: Fn(&Trainer<'_>, &mut Executor) -> Result<Vec<f64>, Died> + Sync> Script for F {}
+impl<F: Fn(&Trainer<'_>, &mut train::Trainer) -> Result<Vec<f64>, Died> + Sync> Script for F {}
 
 /// Like [`run`], for trainers that run any script.
 pub fn run_script(
@@ -378,7 +378,7 @@ fn train(
     let dead = Arc::new(AtomicBool::new(false));
     let (stops, is_dead) = (shared.clone(), dead.clone());
     cluster.set_stops(Arc::new(move || is_dead.load(Ordering::Relaxed) || stops.is_over()));
-    let (scope, mut exe) = (Scope::new(), Executor::new());
+    let (scope, mut exe) = (Scope::new(), train::Trainer::new());
     exe.set_cluster(cluster.clone());
     if job.via_communicator && job.mode.sends_in_background() {
         cluster.start_communicator(&job, CommunicatorConfig::default());

@@ -17,7 +17,7 @@ use program::{Net, Var};
 use tensor::Tensor;
 use testing::cluster::free_endpoints;
 use train::io::SaveInference;
-use train::{Cluster, Executor, Feed, Scope};
+use train::{Cluster, Feed, Scope, Trainer};
 
 const N_STEPS: usize = 30;
 
@@ -79,7 +79,7 @@ fn train(role: Role, mode: Option<Mode>, dir: &Path) -> Vec<f64> {
     assert!(fleet.init_worker(&mut |line| printed.push(line.to_string())).unwrap());
     assert_eq!(printed.len(), usize::from(mode.is_some()), "{printed:?}");
     assert!(!fleet.init_worker(&mut |_| {}).unwrap(), "a second call changes nothing");
-    let (scope, mut exe) = (Scope::new(), Executor::new());
+    let (scope, mut exe) = (Scope::new(), Trainer::new());
     exe.set_cluster(fleet.cluster().clone());
     exe.run(&net.startup, &scope, &mut Feed::new(), &[]).unwrap();
     let mut losses = Vec::new();

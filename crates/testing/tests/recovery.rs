@@ -13,7 +13,7 @@ use testing::models::{self, Ctr};
 use testing::recovery::{Death, Died, Outcome, Plan, Trainer as Process, Victim, run, run_script};
 use train::parallel::{LossScale, Parallel, split};
 use train::transpile::Config;
-use train::{Error, Executor, Feed};
+use train::{Error, Feed};
 
 use Victim::{Server, Trainer};
 
@@ -195,7 +195,7 @@ fn what_a_script_does_between_steps_comes_back_too() {
     same_by(&plan(Config::default(), &deaths), |plan| run_script(plan, ctr, by_hand));
 }
 
-fn by_hand(trainer: &Process<'_>, _: &mut Executor) -> Result<Vec<f64>, Died> {
+fn by_hand(trainer: &Process<'_>, _: &mut train::Trainer) -> Result<Vec<f64>, Died> {
     let fail = |error: Error| -> ! { panic!("trainer {}: {error}", trainer.id) };
     let mut losses = Vec::new();
     let mut parallel = Parallel::new(2, Some(LossScale::PerDevice));
@@ -241,7 +241,7 @@ fn what_a_trainer_keeps_may_be_larger_than_a_message() {
     same_by(&plan, |plan| run_script(plan, ctr, with_large_variable));
 }
 
-fn with_large_variable(trainer: &Process<'_>, exe: &mut Executor) -> Result<Vec<f64>, Died> {
+fn with_large_variable(trainer: &Process<'_>, exe: &mut train::Trainer) -> Result<Vec<f64>, Died> {
     let mut losses = Vec::new();
     for step in 0..60 {
         if step % 20 == 0 {

@@ -13,7 +13,6 @@ use tensor::{DType, Tensor};
 use testing::close::{Tolerance, assert_tensor};
 use testing::linear::{self, COMMON, LR, Linear, N_FEATURES, own_row};
 use testing::recovery::{Death, Died, Outcome, Plan, Trainer, Victim, run_script};
-use train::Executor;
 use train::from_dataset::{self, Observer, Pass, PassOptions, Progress, Report};
 use train::transpile::Config;
 
@@ -126,7 +125,7 @@ impl Observer for Onlooker<'_> {
 /// One pass. A trainer that dies ends in the middle of it.
 fn pass(
     trainer: &Trainer<'_>,
-    exe: &mut Executor,
+    exe: &mut train::Trainer,
     dataset: &mut Dataset,
     n_seen: &mut usize,
 ) -> Result<Report, Died> {
@@ -176,7 +175,7 @@ fn run(config: &Config, kind: DatasetKind, n_threads: usize, deaths: &[Death]) -
 
 /// The loss over all samples of a trainer, with the parameters that it has; and what its counters of
 /// clicks have counted.
-fn judged(trainer: &Trainer<'_>, exe: &mut Executor, dataset: &mut Dataset) -> Vec<f64> {
+fn judged(trainer: &Trainer<'_>, exe: &mut train::Trainer, dataset: &mut Dataset) -> Vec<f64> {
     struct Nobody;
     impl Observer for Nobody {
         fn fetched(&mut self, _: &[Tensor]) {}

@@ -203,6 +203,16 @@ fn only_one_module_opens_sockets() {
     );
 }
 
+/// A server applies gradients, and a model predicts, with the executor that trainers use: it must know nothing of jobs.
+#[test]
+fn the_executor_only_executes() {
+    let of_jobs =
+        ["crate::remote", "crate::recover", "crate::trainer", "crate::counters", "count::", "ps::"];
+    let mut found = uses(&of_jobs, |name| name.starts_with("crates/train/src/executor/"));
+    found.retain(|line| !line.contains("///"));
+    none("the executor runs programs against a host, and knows nothing of jobs", found);
+}
+
 /// A lock is taken after a panic in one way (`EvenIfPoisoned`).
 #[test]
 fn only_one_module_knows_poisoned_locks() {

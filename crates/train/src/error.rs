@@ -7,6 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use program::Program;
+use ps::Interruption;
 use tensor::{DType, DidYouMean};
 
 pub use snapshot::BadSnapshot;
@@ -92,7 +93,16 @@ pub enum Error {
 
     /// Between this process and the others of its job.
     #[error(transparent)]
-    Ps(#[from] ps::Error),
+    Ps(ps::Error),
+
+    /// A process of the job is lost, or the job has gone back: an answer does not come any more. A job that
+    /// recovers goes back to a cut.
+    #[error(transparent)]
+    PeerLost(ps::Error),
+
+    /// This process stopped waiting for a server. A job that recovers turns to other servers, if there are any.
+    #[error(transparent)]
+    WaitEnded(ps::Error),
 
     /// Servers could not be found. The function that waits for them gives the details.
     #[error(transparent)]
@@ -520,6 +530,17 @@ pub enum Error {
 
     #[error("{} was written, but the save does not hold it", path.display())]
     NotSaved { path: PathBuf },
+}
+
+/// A lost process is told apart from other errors where the protocol reports it.
+impl From<ps::Error> for Error {
+    fn from(error: ps::Error) -> Self {
+        match error.interruption() {
+            Some(Interruption::PeerLost) => Error::PeerLost(error),
+            Some(Interruption::WaitEnded) => Error::WaitEnded(error),
+            None => Error::Ps(error),
+        }
+    }
 }
 
 /// Reads like `Display`: a `main` that returns it prints a sentence.

@@ -23,6 +23,7 @@ mod scope;
 pub mod serve;
 pub mod server_list;
 mod table_bytes;
+mod trainer;
 pub mod transpile;
 
 pub use error::{BadSnapshot, Error, FileState, Result};
@@ -30,3 +31,4 @@ pub use executor::{Executor, Feed, Options, PackedWeights};
 pub use recover::check as kept;
 pub use remote::Cluster;
 pub use scope::{BatchSource, Scope};
+pub use trainer::Trainer;

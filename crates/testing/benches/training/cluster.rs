@@ -15,7 +15,7 @@ use testing::turns::{self, Servers, Workers};
 use train::remote::CommunicatorConfig;
 use train::serve::Serving;
 use train::transpile::{self, Config, Job, RoundRobin};
-use train::{Executor, Feed, Scope};
+use train::{Feed, Scope, Trainer};
 
 use crate::ceiling::Ceiling;
 use crate::data::Samples;
@@ -74,7 +74,7 @@ fn train(mode: &str, batch: usize, number: usize, endpoints: &str) {
     let (net, _) = net(mode, number, endpoints);
     let samples = Samples::new(N_SAMPLES, N_ROWS);
     let mut feeds = samples.feeds(batch);
-    let (scope, mut exe) = (Scope::new(), Executor::new());
+    let (scope, mut exe) = (Scope::new(), Trainer::new());
     exe.set_cluster(train::Cluster::new(Default::default(), Arc::new(|_| {})));
     let cluster = exe.cluster().clone();
     let job = net.main.distributed.clone().expect("it was split");
@@ -83,7 +83,7 @@ fn train(mode: &str, batch: usize, number: usize, endpoints: &str) {
     }
     exe.run(&net.startup, &scope, &mut Feed::new(), &[]).expect("the trainer starts");
     let mut at = number * feeds.len() / 2;
-    let mut step = |exe: &mut Executor| {
+    let mut step = |exe: &mut Trainer| {
         at = (at + 1) % feeds.len();
         exe.run(&net.main, &scope, &mut feeds[at], &[]).expect("a step");
     };

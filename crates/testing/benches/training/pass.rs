@@ -8,7 +8,7 @@ use ::data::{Criteo, Dataset, DatasetKind};
 use program::Net;
 use tensor::Tensor;
 use train::from_dataset::{Observer, Pass, PassOptions};
-use train::{Executor, Feed, Scope};
+use train::{Feed, Scope};
 
 use crate::ceiling::Ceiling;
 use crate::cluster::ceiling;
@@ -55,14 +55,14 @@ pub(crate) fn all(samples: &Samples) {
 struct Trainer {
     net: Net,
     scope: Scope,
-    exe: Executor,
+    exe: train::Trainer,
 }
 
 impl Trainer {
     fn new() -> Self {
         let mut net = Net::with_seed(90);
         model::build_with_auc(&mut net, N_ROWS as i64, LR).expect("the model builds");
-        let (scope, mut exe) = (Scope::new(), Executor::new());
+        let (scope, mut exe) = (Scope::new(), train::Trainer::new());
         exe.run(&net.startup, &scope, &mut Feed::new(), &[]).expect("the startup program runs");
         Self { net, scope, exe }
     }

@@ -3,19 +3,10 @@
 
 use tensor::{Tensor, Value};
 
-use crate::counters;
-use crate::recover::ByteWriter;
-
 /// Something that the value of a variable can be handed over to.
-pub(super) trait Fetched: Default {
+pub(crate) trait Fetched: Default {
     /// Takes a value that holds something; false if it is of a kind that does not fit in here.
     fn take(&mut self, value: &mut Value, moves: bool) -> bool;
-
-    /// Writes what was taken, for a journal.
-    fn write(&self, journal: &mut ByteWriter);
-
-    /// Shows what was taken to who watches the job.
-    fn note(&self, name: &str);
 }
 
 impl Fetched for Tensor {
@@ -27,14 +18,6 @@ impl Fetched for Tensor {
             _ => return false,
         }
         true
-    }
-
-    fn write(&self, journal: &mut ByteWriter) {
-        journal.dense(self);
-    }
-
-    fn note(&self, name: &str) {
-        counters::fetched(name, self);
     }
 }
 
@@ -50,13 +33,5 @@ impl Fetched for Value {
         }
         let Value::Tensor(tensor) = self else { return false };
         tensor.take(value, moves)
-    }
-
-    fn write(&self, journal: &mut ByteWriter) {
-        journal.value(self);
-    }
-
-    fn note(&self, name: &str) {
-        counters::fetched_value(name, self);
     }
 }

@@ -6,10 +6,10 @@
 
 mod blame;
 mod borrow;
-pub(crate) mod event;
 mod fetched;
 mod fuse;
 mod hoist;
+mod host;
 mod keyed;
 mod liveness;
 mod packed;
@@ -23,24 +23,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use count::Stepping;
 pub use data::Feed;
 use data::FeedNames;
 use program::Program;
 use program::distributed::route::Servers;
+use program::op::NoHost;
 use tensor::{Tensor, Value};
 
+pub(crate) use fetched::Fetched;
+pub use host::{KnownServers, RunHost};
 pub use packed::PackedWeights;
 pub(crate) use plan::NATIVE;
 pub use prepared::{Prepared, sharing};
 pub use profile::{OpTime, Profile};
 pub use single::run_op;
 
-use self::event::{Again, RunEvent, RunRequest};
-use self::fetched::Fetched;
-use crate::counters::TRAINER;
 use crate::error::Result;
-use crate::remote::{Cluster, Exchanging, Prefetch, Session};
 use crate::scope::{Lent, Scope};
 
 /// How programs are run.
@@ -68,6 +66,8 @@ const PREPARED_MAX: usize = 32;
 
 /// Runs programs in a scope.
 ///
+/// It computes, and knows nothing of jobs: the programs of a trainer are run by a [`crate::Trainer`].
+///
 /// ```
 /// use program::Net;
 /// use program::layers::{self, Data};
@@ -91,23 +91,19 @@ pub struct Executor {
     profile: Profile,
     interrupt: Interrupt,
     poll: Option<Poll>,
-    cluster: Cluster,
-    /// Other executors for threads that train together, kept for the next pass.
-    executors: Vec<Executor>,
     /// Variables that other threads train too.
     lent: Option<Arc<Lent>>,
-    /// What is known of the batch that comes next.
-    prefetch: Prefetch,
-    /// It runs a part of a step, in a scope of its own: what servers send is not for that scope.
-    is_part: bool,
-    /// Its runs are parts of something larger: they are no events of the job.
-    is_inner: bool,
-    /// Its runs are no steps of a trainer: a server applies gradients, or a model predicts.
-    is_apart: bool,
     /// Weights that were arranged beforehand.
     packed: PackedWeights,
-    /// What is needed to run things again.
-    again: Again<Executor>,
+}
+
+/// What a run was asked for.
+pub(crate) struct RunRequest<'a, F> {
+    pub(crate) program: &'a Program,
+    pub(crate) scope: &'a Scope,
+    pub(crate) feed: &'a mut Feed,
+    pub(crate) fetch: &'a [&'a str],
+    pub(crate) fetched: &'a mut Vec<F>,
 }
 
 /// Asked now and then, between two ops, whether to go on.
@@ -142,8 +138,8 @@ struct Key {
     options: Options,
     feed: FeedNames,
     fetch: Vec<String>,
-    /// The job whose servers it speaks to, if it has none of its own.
-    joined: Option<u64>,
+    /// The job of the host, for a program that has none of its own.
+    host_job: Option<u64>,
 }
 
 /// Stops a run from another thread (or a signal handler): the run ends before its next op.
@@ -171,11 +167,6 @@ impl Executor {
         Self::default()
     }
 
-    /// An executor whose runs are no steps of a trainer: they are no events of a job, and are not counted as its.
-    pub fn apart() -> Self {
-        Self { is_apart: true, is_inner: true, ..Self::default() }
-    }
-
     /// An executor with other options.
     pub fn with_options(options: Options) -> Self {
         Self { options, ..Self::default() }
@@ -186,47 +177,15 @@ impl Executor {
         &mut self.options
     }
 
-    /// The servers that programs of this executor talk to.
-    pub fn cluster(&self) -> &Cluster {
-        &self.cluster
-    }
-
-    /// Shares the connections of another executor.
-    pub fn set_cluster(&mut self, cluster: Cluster) {
-        self.cluster = cluster;
-    }
-
-    /// From now on this executor runs parts of steps. The executor of the whole step takes what
-    /// servers send.
-    pub(crate) fn set_part(&mut self) {
-        (self.is_part, self.is_inner) = (true, true);
-    }
-
-    /// Its runs are no events of the job from now on.
-    pub(crate) fn set_inner(&mut self) {
-        self.is_inner = true;
-    }
-
     /// From now on products use weights that were arranged beforehand. They must be those of every
     /// program and scope that this executor runs.
     pub fn set_packed(&mut self, packed: PackedWeights) {
         self.packed = packed;
     }
 
-    /// Another executor that does as this one does.
+    /// Another executor with the same options.
     pub(crate) fn twin(&self) -> Self {
-        let cluster = self.cluster.clone();
-        Self { options: self.options, cluster, is_inner: true, ..Self::default() }
-    }
-
-    /// The executors of other threads.
-    pub(crate) fn executors_mut(&mut self) -> &mut Vec<Executor> {
-        &mut self.executors
-    }
-
-    /// What is known of the batch that comes next.
-    pub(crate) fn prefetch_mut(&mut self) -> &mut Prefetch {
-        &mut self.prefetch
+        Self::with_options(self.options)
     }
 
     /// Shares these variables with other threads from now on.
@@ -235,10 +194,9 @@ impl Executor {
     }
 
     /// Gets ready for a pass as one of the threads of `leader`.
-    pub(crate) fn join_pass(&mut self, leader: &Self, lent: Option<Arc<Lent>>, is_part: bool) {
+    pub(crate) fn join_pass(&mut self, leader: &Self, lent: Option<Arc<Lent>>) {
         self.options = leader.options;
-        self.cluster = leader.cluster.clone();
-        (self.lent, self.is_part) = (lent, is_part);
+        self.lent = lent;
         self.interrupt.clear();
     }
 
@@ -279,7 +237,7 @@ impl Executor {
         fetch: &[&str],
         fetched: &mut Vec<Tensor>,
     ) -> Result<()> {
-        self.run_for(RunRequest { program, scope, feed, fetch, fetched })
+        self.run_on(&mut NoHost, RunRequest { program, scope, feed, fetch, fetched })
     }
 
     /// Like [`Executor::run_into`], for variables that may hold lists of tensors.
@@ -292,79 +250,42 @@ impl Executor {
         fetch: &[&str],
         fetched: &mut Vec<Value>,
     ) -> Result<()> {
-        self.run_for(RunRequest { program, scope, feed, fetch, fetched })
+        self.run_on(&mut NoHost, RunRequest { program, scope, feed, fetch, fetched })
     }
 
-    /// Runs as an event, if the job recovers.
-    fn run_for<F: Fetched>(&mut self, asked: RunRequest<'_, F>) -> Result<()> {
-        if self.is_apart {
-            return self.run_untimed(asked);
-        }
-        // A thread of a pass is inside of a step already.
-        let Some(_step) = Stepping::begin(&TRAINER.computing_seconds) else {
-            return self.run_untimed(asked);
-        };
-        let RunRequest { program, scope, feed, fetch, fetched } = asked;
-        let n_samples = feed.n_samples();
-        let fetched_by = &mut *fetched;
-        self.run_untimed(RunRequest { program, scope, feed, fetch, fetched: fetched_by })?;
-        if n_samples > 0 || !fetch.is_empty() {
-            TRAINER.batches.add(1);
-            TRAINER.samples.add(n_samples);
-        }
-        fetch.iter().zip(fetched.iter()).for_each(|(name, value)| value.note(name));
-        Ok(())
-    }
-
-    fn run_untimed<F: Fetched>(&mut self, asked: RunRequest<'_, F>) -> Result<()> {
-        if self.is_inner || self.cluster.is_plain() {
-            let RunRequest { program, scope, feed, fetch, fetched } = asked;
-            return self.run_plain(program, scope, feed, fetch, fetched);
-        }
-        let cluster = self.cluster.clone();
-        cluster.do_event(&mut RunEvent { executor: self, asked })
-    }
-
-    #[allow(clippy::too_many_arguments)] // What runs, where, on what, for what, into what.
-    fn run_plain<F: Fetched>(
+    /// Runs a program whose ops find servers and other trainers at `host`.
+    pub(crate) fn run_on<F: Fetched>(
         &mut self,
-        program: &Program,
-        scope: &Scope,
-        feed: &mut Feed,
-        fetch: &[&str],
-        fetched: &mut Vec<F>,
+        host: &mut dyn RunHost,
+        asked: RunRequest<'_, F>,
     ) -> Result<()> {
+        let RunRequest { program, scope, feed, fetch, fetched } = asked;
         self.interrupt.clear();
-        let anew = self.cluster.followed_program(program)?;
-        let program = anew.as_deref().unwrap_or(program);
-        let at = self.ready(program, feed, fetch)?;
+        let at = self.ready(program, feed, fetch, host)?;
         let (_, prepared) = &mut self.cache[at];
+        host.begin(scope);
         let mut watch = step::Watch {
             options: self.options,
             profile: &mut self.profile,
             interrupt: &self.interrupt,
             poll: self.poll.as_mut(),
             scope,
-            remote: Session::new(&self.cluster, program.distributed.clone(), &mut self.prefetch),
-            trainers: Exchanging::new(&self.cluster, prepared.sum()),
+            host,
             packed: &self.packed,
             borrows: None,
         };
-        if !self.is_part {
-            watch.remote.start(scope);
-        }
         let result = match &self.lent {
             Some(lent) => prepared.run_lent(feed, fetched, &mut watch, lent),
             None => prepared.run(feed, fetched, &mut watch),
         };
-        let result = result.and_then(|()| watch.remote.finish(scope));
+        let result = result.and_then(|()| host.end(scope));
         result.map_err(|error| blame::users_op(error, program))
     }
 
     /// Prepares a program without running it; a later [`Executor::run`] with the same feeds and
     /// fetches finds it ready.
     pub fn prepare(&mut self, program: &Program, feed: &Feed, fetch: &[&str]) -> Result<&Prepared> {
-        let at = self.ready(program, feed, fetch)?;
+        let at = self.ready(program, feed, fetch, &NoHost)?;
         Ok(&self.cache[at].1)
     }
 
@@ -374,11 +295,17 @@ impl Executor {
     }
 
     /// The place of the prepared program in the cache, made if it is not there; it becomes the last.
-    fn ready(&mut self, program: &Program, feed: &Feed, fetch: &[&str]) -> Result<usize> {
-        let joined = self.joined(program);
+    fn ready(
+        &mut self,
+        program: &Program,
+        feed: &Feed,
+        fetch: &[&str],
+        host: &dyn RunHost,
+    ) -> Result<usize> {
+        let host_job = program.distributed.is_none().then(|| host.job_number());
         let hit = self.cache.iter().rposition(|(key, _)| {
             (key.program, key.version) == (program.id(), program.version())
-                && (&key.options, key.joined) == (&self.options, joined)
+                && (&key.options, key.host_job) == (&self.options, host_job)
                 && key.feed == *feed.layout()
                 && key.fetch.iter().map(String::as_str).eq(fetch.iter().copied())
         });
@@ -392,34 +319,26 @@ impl Executor {
             None => {
                 let job = program.distributed.as_deref();
                 // A program that was read from bytes speaks to the servers of the job at hand.
-                let (joined, named) = (self.cluster.endpoints(), self.cluster.vars());
-                let endpoints = job.map_or(&joined, |job| &job.endpoints);
-                let vars = job.map_or(&named, |job| &job.vars);
+                let known = host.servers();
+                let endpoints = job.map_or(&known.endpoints, |job| &job.endpoints);
+                let vars = job.map_or(&known.vars, |job| &job.vars);
                 let servers = Servers { job, endpoints, vars };
                 let prepared = Prepared::new(program, feed, fetch, self.options, &servers)?;
                 if self.cache.len() == PREPARED_MAX {
                     self.cache.remove(0);
                 }
-                self.cache.push((self.key(program, feed, fetch), prepared));
+                let key = Key {
+                    program: program.id(),
+                    version: program.version(),
+                    options: self.options,
+                    feed: feed.layout().clone(),
+                    fetch: fetch.iter().map(|name| name.to_string()).collect(),
+                    host_job,
+                };
+                self.cache.push((key, prepared));
             }
         }
         Ok(self.cache.len() - 1)
-    }
-
-    fn key(&self, program: &Program, feed: &Feed, fetch: &[&str]) -> Key {
-        Key {
-            program: program.id(),
-            version: program.version(),
-            options: self.options,
-            feed: feed.layout().clone(),
-            fetch: fetch.iter().map(|name| name.to_string()).collect(),
-            joined: self.joined(program),
-        }
-    }
-
-    /// Which job gave a program its servers and the numbers of their variables, if not its own.
-    fn joined(&self, program: &Program) -> Option<u64> {
-        program.distributed.is_none().then(|| self.cluster.n_joined())
     }
 }
 

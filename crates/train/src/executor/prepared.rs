@@ -16,7 +16,6 @@ use super::plan::{self, BlockPlan};
 use super::step::{self, Step, Watch};
 use super::{Options, fuse, hoist, liveness};
 use crate::error::{Error, Result};
-use crate::remote::program_sum;
 use crate::scope::{Lent, Scope, VarPlace};
 
 /// Ready to run: see the module.
@@ -38,8 +37,6 @@ pub struct Prepared {
     stale: Vec<usize>,
     /// Data variables by place, for the error when one was not fed.
     data: HashSet<String>,
-    /// What other trainers must have too, if values are exchanged with them.
-    sum: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -132,13 +129,7 @@ impl Prepared {
         let mut vars = Vec::new();
         vars.resize_with(slots.n_slots, Value::default);
         let (spare, bound, borrows) = (Spare::default(), None, None);
-        let sum = program_sum(program);
-        Self { blocks, vars, spare, feeds, fetches, persistables, bound, borrows, stale, data, sum }
-    }
-
-    /// What other trainers must have too, if values are exchanged with them.
-    pub(super) fn sum(&self) -> Option<u64> {
-        self.sum
+        Self { blocks, vars, spare, feeds, fetches, persistables, bound, borrows, stale, data }
     }
 
     /// How many ops run after fusion, in block 0.

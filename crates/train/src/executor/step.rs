@@ -14,10 +14,9 @@ use tensor::{DType, PackedMatrix, Tensor, Value, out_of_memory, printable};
 
 use super::borrow::Borrows;
 use super::keyed::{self, KeyedUpdate};
-use super::{Interrupt, Options, PackedWeights, Poll, Profile};
+use super::{Interrupt, Options, PackedWeights, Poll, Profile, RunHost};
 use crate::error::{Error, Result};
 use crate::io;
-use crate::remote::{Exchanging, Session};
 use crate::scope::Scope;
 
 /// One op with everything resolved.
@@ -43,10 +42,8 @@ pub(super) struct Watch<'a> {
     pub(super) poll: Option<&'a mut Poll>,
     /// Whose readers `read` ops ask.
     pub(super) scope: &'a Scope,
-    /// The servers that remote ops talk to.
-    pub(super) remote: Session<'a>,
-    /// The trainers that values are exchanged with.
-    pub(super) trainers: Exchanging<'a>,
+    /// The servers and the trainers that ops talk to.
+    pub(super) host: &'a mut dyn RunHost,
     /// Weights that were arranged beforehand.
     pub(super) packed: &'a PackedWeights,
     /// What ops borrow from other threads.
@@ -95,11 +92,11 @@ impl Host for World<'_, '_> {
     }
 
     fn remote(&mut self) -> program::Result<&mut dyn Remote> {
-        Ok(&mut self.watch.remote)
+        self.watch.host.remote()
     }
 
     fn trainers(&mut self) -> program::Result<&mut dyn Trainers> {
-        Ok(&mut self.watch.trainers)
+        self.watch.host.trainers()
     }
 
     fn print(&mut self, line: &str) -> program::Result<()> {

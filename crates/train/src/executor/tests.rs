@@ -139,24 +139,19 @@ fn an_interrupted_run_says_where_and_leaves_the_scope_whole() {
     let Model { net, loss, scope, .. } = model();
     let mut exe = Executor::new();
     let mut feed = batch(&[[1.0, 2.0]]);
-    let at = exe.ready(&net.main, &feed, &[&loss]).unwrap();
+    let at = exe.ready(&net.main, &feed, &[&loss], &NoHost).unwrap();
     let mut profile = Profile::default();
     let interrupt = Interrupt::default();
     interrupt.set();
     let options = Options::default();
     let (profile, interrupt, scope) = (&mut profile, &interrupt, &scope);
-    let cluster = Cluster::default();
-    let mut prefetch = Prefetch::default();
-    let remote = Session::new(&cluster, None, &mut prefetch);
-    let trainers = Exchanging::new(&cluster, None);
     let mut watch = step::Watch {
         options,
         profile,
         interrupt,
         poll: None,
         scope,
-        remote,
-        trainers,
+        host: &mut NoHost,
         packed: &PackedWeights::default(),
         borrows: None,
     };

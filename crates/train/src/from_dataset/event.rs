@@ -8,24 +8,25 @@ use super::cutting::{CutMaker, Inside};
 use super::resumable::{ResumablePass, Start};
 use super::{Observer, Pass, PassOptions, Report, answer};
 use crate::error::Result;
-use crate::executor::event::talks;
-use crate::executor::{Executor, Options};
+use crate::executor::Options;
 use crate::recover::{EventKind, EventPrint, Left, Repeat, Uses, digest};
 use crate::remote::{Cluster, ScriptEvent};
 use crate::scope::Scope;
+use crate::trainer::Trainer;
+use crate::trainer::event::talks;
 
 /// Makes a pass.
 pub(super) fn run(
-    executor: &mut Executor,
+    trainer: &mut Trainer,
     pass: Pass<'_>,
     dataset: &mut Dataset,
     observer: &mut dyn Observer,
 ) -> Result<Report> {
     // Which samples there are is a part of what the event is.
     dataset.wait_loaded()?;
-    let cluster = executor.cluster().clone();
+    let cluster = trainer.cluster().clone();
     let (state, report, number) = (ResumablePass::default(), None, cluster.n_passes());
-    let mut event = PassEvent { executor, pass, dataset, observer, state, report, number };
+    let mut event = PassEvent { trainer, pass, dataset, observer, state, report, number };
     let done = cluster.do_event(&mut event);
     let report = event.report.take().unwrap_or_default();
     // It was for this pass.
@@ -68,7 +69,7 @@ impl CutMaker for PassCuts<'_> {
 }
 
 struct PassEvent<'a> {
-    executor: &'a mut Executor,
+    trainer: &'a mut Trainer,
     pass: Pass<'a>,
     dataset: &'a mut Dataset,
     observer: &'a mut dyn Observer,
@@ -96,7 +97,7 @@ impl PassEvent<'_> {
 
 impl ScriptEvent for PassEvent<'_> {
     fn talks(&self) -> bool {
-        talks(self.pass.program, self.executor.cluster())
+        talks(self.pass.program, self.trainer.cluster())
     }
 
     fn print(&self) -> EventPrint {
@@ -120,9 +121,9 @@ impl ScriptEvent for PassEvent<'_> {
     }
 
     fn perform(&mut self, from: Option<&[u8]>) -> Result<Vec<u8>> {
-        let cluster = self.executor.cluster().clone();
+        let cluster = self.trainer.cluster().clone();
         let is_over = cluster.recovers() && self.leave_out(&cluster);
-        let Self { executor, pass, dataset, observer, state, report, number } = self;
+        let Self { trainer, pass, dataset, observer, state, report, number } = self;
         let (cluster, number, files) = (&cluster, *number, dataset.pass_files());
         let cuts = cluster.recovers().then_some(PassCuts { cluster, number, files });
         let ran = match is_over {
@@ -130,7 +131,7 @@ impl ScriptEvent for PassEvent<'_> {
             false => {
                 let cuts = cuts.as_ref().map(|cuts| cuts as &dyn CutMaker);
                 let start = Start { dataset, cuts, inside: from };
-                state.run(executor, *pass, start, *observer)?
+                state.run(trainer, *pass, start, *observer)?
             }
         };
         let report = report.insert(ran);
@@ -153,7 +154,7 @@ impl ScriptEvent for PassEvent<'_> {
             program: program.clone(),
             scope: scope.clone(),
             options,
-            executor_options: *self.executor.options_mut(),
+            run_options: *self.trainer.options_mut(),
             dataset: self.dataset.twin(),
             state: std::mem::take(&mut self.state),
             number: self.number,
@@ -166,7 +167,7 @@ struct PassAgain {
     program: Program,
     scope: Scope,
     options: PassOptions,
-    executor_options: Options,
+    run_options: Options,
     /// A copy: the script may change its own meanwhile.
     dataset: Dataset,
     state: ResumablePass,
@@ -175,15 +176,15 @@ struct PassAgain {
 
 impl Repeat<Cluster> for PassAgain {
     fn repeat(&mut self, world: &Cluster, from: Option<&[u8]>) -> Result<()> {
-        let mut executor = Executor::with_options(self.executor_options);
-        executor.set_cluster(world.clone());
+        let mut trainer = Trainer::with_options(self.run_options);
+        trainer.set_cluster(world.clone());
         self.state.hush();
         let (program, scope, options) = (&self.program, &self.scope, &self.options);
         let pass = Pass { program, scope, options };
         let (number, files) = (self.number, self.dataset.pass_files());
         let cuts = PassCuts { cluster: world, number, files };
         let start = Start { dataset: &mut self.dataset, cuts: Some(&cuts), inside: from };
-        self.state.run(&mut executor, pass, start, &mut NoObserver)?;
+        self.state.run(&mut trainer, pass, start, &mut NoObserver)?;
         if !options.infers {
             cuts.end();
         }

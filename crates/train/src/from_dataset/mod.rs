@@ -32,8 +32,8 @@ pub use text::{debug_text, fetched_text};
 pub use values::PassValue;
 
 use crate::error::{Error, Result};
-use crate::executor::Executor;
 use crate::scope::Scope;
+use crate::trainer::Trainer;
 
 /// How often the caller is asked whether to go on.
 const TICK: Duration = Duration::from_millis(100);
@@ -104,7 +104,7 @@ pub trait Observer {
     }
 }
 
-impl Executor {
+impl Trainer {
     /// Runs a program on every batch of a dataset, with as many threads as the dataset has.
     ///
     /// In a job that recovers, this is one event of the script. A script that was started again

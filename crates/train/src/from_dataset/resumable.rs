@@ -16,7 +16,7 @@ use super::values::{CountsBefore, SavedCounters};
 use super::{Observer, Pass, Report};
 use crate::counters::TRAINER;
 use crate::error::Result;
-use crate::executor::Executor;
+use crate::trainer::Trainer;
 
 /// What a pass needs to go on after an interruption.
 #[derive(Default)]
@@ -45,7 +45,7 @@ impl ResumablePass {
     /// Runs the whole pass, or the part that follows a cut.
     pub(super) fn run(
         &mut self,
-        executor: &mut Executor,
+        trainer: &mut Trainer,
         pass: Pass<'_>,
         Start { dataset, cuts, inside }: Start<'_>,
         observer: &mut dyn Observer,
@@ -61,11 +61,11 @@ impl ResumablePass {
         let (n_batches, n_samples) = self.counts();
         let waited = inside.as_ref().map(|inside| inside.waited).unwrap_or_default();
         self.shared.begin(n_batches, n_samples, waited);
-        let mut executors = std::mem::take(executor.executors_mut());
-        executors.resize_with(self.threads.len().max(executors.len()), || executor.twin());
-        for executor in &mut executors {
+        let mut runners = std::mem::take(trainer.threads_mut());
+        runners.resize_with(self.threads.len().max(runners.len()), || trainer.runner().twin());
+        for runner in &mut runners {
             // Rows that were asked for before a death are of a state that is gone.
-            *executor.prefetch_mut() = Default::default();
+            *runner.prefetch_mut() = Default::default();
         }
         // A pass that only looks begins to count at zero, and the training's counts come back.
         let aside = infers.then(|| SavedCounters::put(pass.program, pass.scope));
@@ -77,7 +77,7 @@ impl ResumablePass {
         let (recovers, cuts) = (cuts.is_some(), cuts.filter(|_| !infers));
         let run = PassRun {
             pass,
-            executor: &*executor,
+            runner: trainer.runner(),
             shared,
             recovers,
             cuts,
@@ -86,9 +86,9 @@ impl ResumablePass {
             start,
             size,
         };
-        let result = run.run(&mut executors, &mut self.threads, observer);
+        let result = run.run(&mut runners, &mut self.threads, observer);
         drop(aside);
-        *executor.executors_mut() = executors;
+        *trainer.threads_mut() = runners;
         result
     }
 

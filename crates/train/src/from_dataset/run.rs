@@ -21,14 +21,15 @@ use super::worker::{self, Event, Worker};
 use super::{Observer, Pass, PassOptions, Progress, Report, TICK};
 use crate::counters::{self, TRAINER};
 use crate::error::{Error, Result};
-use crate::executor::{Executor, Interrupt};
+use crate::executor::Interrupt;
 use crate::remote::program_sum;
 use crate::scope::Lent;
+use crate::trainer::JobRunner;
 
 /// A pass that runs, on the thread that started it.
 pub(super) struct PassRun<'a> {
     pub(super) pass: Pass<'a>,
-    pub(super) executor: &'a Executor,
+    pub(super) runner: &'a JobRunner,
     pub(super) shared: &'a Shared,
     /// The job recovers from deaths, and this pass with it.
     pub(super) recovers: bool,
@@ -46,7 +47,7 @@ impl PassRun<'_> {
     /// Runs all batches of these threads. After an error, they have what is left.
     pub(super) fn run(
         &self,
-        executors: &mut [Executor],
+        runners: &mut [JobRunner],
         threads: &mut [Batches],
         observer: &mut dyn Observer,
     ) -> Result<Report> {
@@ -63,12 +64,12 @@ impl PassRun<'_> {
         let cutting = Cutting::new(self.cuts, self.shared, self.inside.clone(), n_threads);
         let together = match &lent {
             Some(LentVars(lent)) if self.steps_together() => {
-                let once = self.executor.twin();
+                let once = self.runner.twin();
                 Some(Together::new(self.pass, once, lent, n_threads, &cutting)?)
             }
             _ => None,
         };
-        let stops = ThreadStops::new(threads, &executors[..n_threads], self);
+        let stops = ThreadStops::new(threads, &runners[..n_threads], self);
         let (send, events) = mpsc::sync_channel(1);
         let mut was_stopped = false;
         let phase = Phase::begin(self.verb(), "samples");
@@ -76,19 +77,19 @@ impl PassRun<'_> {
         tracing::debug!(target: "paddlewheel::train_from_dataset", n_threads, epoch = self.epoch(), "a pass begins");
         let results = thread::scope(|spawn| {
             let mut handles = Vec::with_capacity(n_threads);
-            for (index, (batches, executor)) in threads.iter_mut().zip(executors).enumerate() {
+            for (index, (batches, runner)) in threads.iter_mut().zip(runners).enumerate() {
                 let lent = lent.as_ref().map(|loan| loan.0.clone());
                 let scope = if lent.is_some() {
                     self.pass.scope.detached()
                 } else {
                     self.pass.scope.clone()
                 };
-                executor.join_pass(self.executor, lent, together.is_some());
-                executor.options_mut().profile = self.pass.options.debug && index == 0;
+                runner.join_pass(self.runner, lent, together.is_some());
+                runner.options_mut().profile = self.pass.options.debug && index == 0;
                 let worker = Worker {
                     index,
                     batches,
-                    executor,
+                    runner,
                     program: self.pass.program,
                     scope,
                     options: self.pass.options,
@@ -205,7 +206,7 @@ impl PassRun<'_> {
 
     /// Which pass of the script this is, among those that train; from 0.
     fn epoch(&self) -> u64 {
-        self.executor.cluster().n_passes()
+        self.runner.cluster().n_passes()
     }
 
     /// What Fluid prints without saying when: with the epoch, the step and the speed.
@@ -279,9 +280,9 @@ impl PassRun<'_> {
 
     /// Adds how old parameters were, and says so.
     fn with_staleness(&self, mut report: Report) -> Result<Report> {
-        report.staleness = self.executor.cluster().take_staleness();
+        report.staleness = self.runner.cluster().take_staleness();
         if let Some(own) = &report.staleness {
-            self.executor.cluster().say_staleness(own)?;
+            self.runner.cluster().say_staleness(own)?;
         }
         Ok(report)
     }
@@ -320,10 +321,10 @@ struct ThreadStops<'a> {
 }
 
 impl<'a> ThreadStops<'a> {
-    fn new(threads: &[Batches], executors: &[Executor], run: &PassRun<'a>) -> Self {
+    fn new(threads: &[Batches], runners: &[JobRunner], run: &PassRun<'a>) -> Self {
         let stopper = threads.first().map(|batches| batches.reader().stopper());
-        let interrupts = executors.iter().map(Executor::interrupt).collect();
-        let halt = run.executor.cluster().halt();
+        let interrupts = runners.iter().map(JobRunner::interrupt).collect();
+        let halt = run.runner.cluster().halt();
         halt.store(false, Ordering::Relaxed);
         let (recovers, shared, first) = (run.recovers, run.shared, OnceLock::new());
         Self { stopper, recovers, shared, interrupts, halt, first }

@@ -85,7 +85,7 @@ fn model() -> (Net, String, Scope) {
     layers::autoincreased_step_counter(&mut b, counter).unwrap();
     Optimizer::new(Sgd, 0.05).minimize(&mut b, &loss, &Limits::default()).unwrap();
     let scope = Scope::new();
-    Executor::new().run(&net.startup, &scope, &mut Feed::new(), &[]).unwrap();
+    Trainer::new().run(&net.startup, &scope, &mut Feed::new(), &[]).unwrap();
     (net, loss.name().to_string(), scope)
 }
 
@@ -97,7 +97,7 @@ fn number(scope: &Scope, name: &str) -> f64 {
 fn one_thread_does_what_a_loop_of_runs_does() {
     let (net, loss, scope) = model();
     let (mut dataset, _folder) = dataset(2, 22, 1);
-    let (mut by_hand, mut exe) = (Executor::new(), Executor::new());
+    let (mut by_hand, mut exe) = (Trainer::new(), Trainer::new());
     let other = Scope::new();
     exe.run(&net.startup, &other, &mut Feed::new(), &[]).unwrap();
     for name in scope.names() {
@@ -127,7 +127,7 @@ fn one_thread_does_what_a_loop_of_runs_does() {
 fn no_step_of_any_thread_is_lost() {
     let (net, loss, scope) = model();
     let (mut dataset, _folder) = dataset(4, 400, 4);
-    let mut exe = Executor::new();
+    let mut exe = Trainer::new();
     let before = number(&scope, "steps");
     for pass_number in 1..=2 {
         let options = PassOptions::default();
@@ -157,7 +157,7 @@ fn who_watches_sees_the_end_of_a_short_pass() {
     let watch = vec![loss, "fc_0.w_0".to_string()];
     let options = PassOptions { watch, ..PassOptions::default() };
     let mut crowd = Crowd::default();
-    Executor::new()
+    Trainer::new()
         .run_dataset(
             Pass { program: &net.main, scope: &scope, options: &options },
             &mut dataset,
@@ -177,7 +177,7 @@ fn a_bad_sample_ends_the_pass_and_all_variables_are_back() {
         let bad = folder.path().join("part-1");
         std::fs::write(&bad, "2 0.5 0.5 1 1 1 99\n").unwrap();
         let options = PassOptions::default();
-        let ran = Executor::new().run_dataset(
+        let ran = Trainer::new().run_dataset(
             Pass { program: &net.main, scope: &scope, options: &options },
             &mut dataset,
             &mut Crowd::default(),
@@ -195,7 +195,7 @@ fn a_bad_line_ends_the_pass_and_is_named() {
     let (mut dataset, folder) = dataset(2, 50, 2);
     std::fs::write(folder.path().join("part-1"), "2 0.5 0.5 1 1 1 3\n2 0.5 oops\n").unwrap();
     let options = PassOptions::default();
-    let ran = Executor::new().run_dataset(
+    let ran = Trainer::new().run_dataset(
         Pass { program: &net.main, scope: &scope, options: &options },
         &mut dataset,
         &mut Crowd::default(),
@@ -214,7 +214,7 @@ fn a_caller_can_end_a_pass() {
         dataset.settings_mut().pipe_command = "sleep 1000; cat".to_string();
         let mut crowd = Crowd { stops: true, ..Crowd::default() };
         let options = PassOptions::default();
-        let ran = Executor::new().run_dataset(
+        let ran = Trainer::new().run_dataset(
             Pass { program: &net.main, scope: &scope, options: &options },
             &mut dataset,
             &mut crowd,
@@ -229,7 +229,7 @@ fn measuring_names_every_op() {
     let (mut dataset, _folder) = dataset(1, 400, 1);
     let mut crowd = Crowd::default();
     let options = PassOptions { debug: true, ..PassOptions::default() };
-    Executor::new()
+    Trainer::new()
         .run_dataset(
             Pass { program: &net.main, scope: &scope, options: &options },
             &mut dataset,
@@ -245,7 +245,7 @@ fn an_unknown_variable_cannot_be_shown() {
     let (net, _, scope) = model();
     let (mut dataset, _folder) = dataset(1, 4, 1);
     let options = PassOptions { fetch: vec!["nowhere".to_string()], ..PassOptions::default() };
-    let ran = Executor::new().run_dataset(
+    let ran = Trainer::new().run_dataset(
         Pass { program: &net.main, scope: &scope, options: &options },
         &mut dataset,
         &mut Crowd::default(),
@@ -264,7 +264,7 @@ fn judged(n_files: usize, n_threads: usize) -> (Net, [String; 4], Scope, Dataset
     let mean = layers::mean(&mut b, &guess, None).unwrap();
     let names = [auc.auc.name(), mean.name(), "guess", auc.batch_auc.name()].map(str::to_string);
     let scope = Scope::new();
-    Executor::new().run(&net.startup, &scope, &mut Feed::new(), &[]).unwrap();
+    Trainer::new().run(&net.startup, &scope, &mut Feed::new(), &[]).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let mut dataset = Dataset::new(DatasetKind::Queue);
     for file in 0..n_files {
@@ -308,7 +308,7 @@ fn area_of(n_files: usize) -> f64 {
 fn a_pass_that_only_looks_counts_from_zero_and_leaves_the_counters_of_training() {
     for n_threads in [1, 3] {
         let (net, names, scope, mut dataset, _folder) = judged(3, n_threads);
-        let mut exe = Executor::new();
+        let mut exe = Trainer::new();
         let (options, crowd) = (PassOptions::default(), &mut Crowd::default());
         let report = exe
             .run_dataset(
@@ -354,7 +354,7 @@ fn counters_that_somebody_zeroed_are_counted_on_where_they_are() {
     let (net, names, scope, mut dataset, _folder) = judged(2, 2);
     let options =
         PassOptions { fetch: names[..1].to_vec(), infers: true, ..PassOptions::default() };
-    let ran = Executor::new().run_dataset(
+    let ran = Trainer::new().run_dataset(
         Pass { program: &net.main, scope: &scope, options: &options },
         &mut dataset,
         &mut Crowd::default(),

@@ -14,17 +14,18 @@ use super::cutting::Cutting;
 use super::{Pass, TICK};
 use crate::counters::TRAINER;
 use crate::error::{Error, Result};
-use crate::executor::{Executor, Feed};
+use crate::executor::Feed;
 use crate::gradients::{add_up, scale};
 use crate::parallel::loss::{Loss, LossScale};
 use crate::parallel::stage::{Stage, Stages};
 use crate::scope::{Lent, Scope};
+use crate::trainer::JobRunner;
 
 /// A step of one thread.
 pub(super) struct ThreadStep<'a> {
     /// The number of the thread.
     pub(super) index: usize,
-    pub(super) executor: &'a mut Executor,
+    pub(super) runner: &'a mut JobRunner,
     pub(super) scope: &'a Scope,
     pub(super) feed: &'a mut Feed,
     pub(super) fetch: &'a [String],
@@ -41,7 +42,7 @@ pub(super) struct Together<'a> {
 }
 
 struct ThreadsState {
-    once: Executor,
+    once: JobRunner,
     /// The gradient of a table that is spread by id: servers add up those of trainers and do not
     /// divide, and threads count as trainers.
     summed: Option<String>,
@@ -56,7 +57,7 @@ struct ThreadsState {
 impl<'a> Together<'a> {
     pub(super) fn new(
         Pass { program, scope, options }: Pass<'_>,
-        mut once: Executor,
+        mut once: JobRunner,
         lent: &Arc<Lent>,
         n_threads: usize,
         cutting: &'a Cutting<'a>,
@@ -96,11 +97,11 @@ impl<'a> Together<'a> {
 
     /// One step of one thread.
     pub(super) fn step(&self, step: ThreadStep<'_>) -> Result<()> {
-        let ThreadStep { index, executor, scope, feed, fetch, values } = step;
+        let ThreadStep { index, runner, scope, feed, fetch, values } = step;
         for stage in &self.stages.stages {
-            let ran = executor.run_into(&stage.local.program, scope, feed, &[], &mut Vec::new());
+            let ran = runner.run_into(&stage.local.program, scope, feed, &[], &mut Vec::new());
             ran.map_err(|error| stage.local.blame(error))?;
-            self.synchronize(index, scope, stage, executor)?;
+            self.synchronize(index, scope, stage, runner)?;
         }
         values.clear();
         for name in fetch {
@@ -115,7 +116,7 @@ impl<'a> Together<'a> {
         index: usize,
         scope: &Scope,
         stage: &Stage,
-        own: &Executor,
+        own: &JobRunner,
     ) -> Result<()> {
         let mut state = self.lock();
         let round = state.n_rounds;

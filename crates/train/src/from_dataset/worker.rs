@@ -17,8 +17,9 @@ use super::values::Gathered;
 use super::{PassOptions, Progress, text};
 use crate::counters::{self, TRAINER};
 use crate::error::{Error, Result};
-use crate::executor::{Executor, Feed};
+use crate::executor::Feed;
 use crate::scope::Scope;
+use crate::trainer::JobRunner;
 
 /// Batches between two times that the time of ops is shown.
 const MEASURE_EVERY: u64 = 100;
@@ -51,7 +52,7 @@ impl ThreadDone {
 pub(super) struct Worker<'a> {
     pub(super) index: usize,
     pub(super) batches: &'a mut Batches,
-    pub(super) executor: &'a mut Executor,
+    pub(super) runner: &'a mut JobRunner,
     pub(super) program: &'a Program,
     /// The user's scope, or one inside it for the thread's own variables.
     pub(super) scope: Scope,
@@ -89,17 +90,16 @@ impl Worker<'_> {
         while self.next()? {
             if looks_ahead {
                 let following = self.batches.following()?;
-                self.executor.prefetch_mut().expect(following.into_iter().flat_map(Feed::iter));
+                self.runner.prefetch_mut().expect(following.into_iter().flat_map(Feed::iter));
             }
             let Some((batch, after)) = self.batches.present() else { break };
             let n_samples = batch.n_samples();
             self.cutting.moves_to(self.index, after);
             (done.n_batches, done.n_samples) = counts(after);
             batch.leave_out(&mut known, is_known);
-            let (index, executor, scope) = (self.index, &mut *self.executor, &self.scope);
+            let (index, runner, scope) = (self.index, &mut *self.runner, &self.scope);
             let (fetch, values_out) = (&fetch, &mut values);
-            let step =
-                ThreadStep { index, executor, scope, feed: batch, fetch, values: values_out };
+            let step = ThreadStep { index, runner, scope, feed: batch, fetch, values: values_out };
             let timed = Stepping::begin(&TRAINER.computing_seconds);
             run_step(self.together, program, step)?;
             if timed.is_some() || self.shared.is_shown.load(Ordering::Relaxed) {
@@ -133,7 +133,7 @@ impl Worker<'_> {
     /// Waits for the next batch; whether there is one. Before it, and while it is waited for, cuts
     /// may be made; threads that step together make them elsewhere.
     fn next(&mut self) -> Result<bool> {
-        let (interrupt, shared) = (self.executor.interrupt(), self.shared);
+        let (interrupt, shared) = (self.runner.interrupt(), self.shared);
         let stops = || interrupt.is_set() || shared.stops.load(Ordering::Relaxed);
         let (together, cutting) = (self.together, self.cutting);
         let mut at_boundary = || {
@@ -182,7 +182,7 @@ impl Worker<'_> {
         }
         if self.options.debug && is_time(MEASURE_EVERY) {
             let progress = done.progress(start.elapsed());
-            let text = text::debug_text(&self.executor.take_profile(), &progress);
+            let text = text::debug_text(&self.runner.take_profile(), &progress);
             tell(events, Event::Measured(text))?;
         }
         let wanted = self.shared.wants_watch.swap(false, Ordering::Relaxed);
@@ -210,9 +210,9 @@ fn run_step(
     if let Some(together) = together {
         return together.step(step);
     }
-    let ThreadStep { executor, scope, feed, fetch, values, .. } = step;
+    let ThreadStep { runner, scope, feed, fetch, values, .. } = step;
     let fetch: Vec<&str> = fetch.iter().map(String::as_str).collect();
-    executor.run_into(program, scope, feed, &fetch, values)
+    runner.run_into(program, scope, feed, &fetch, values)
 }
 
 fn counts(position: &Position) -> (u64, u64) {

@@ -9,8 +9,9 @@ use program::Program;
 use tensor::{EvenIfPoisoned, Value};
 
 use crate::error::Result;
-use crate::executor::{Executor, Feed, Interrupt};
+use crate::executor::{Feed, Interrupt};
 use crate::scope::Scope;
+use crate::trainer::JobRunner;
 
 /// What asks whether to go on; all devices ask the same.
 pub(super) type Stop = Arc<Mutex<dyn FnMut() -> bool + Send>>;
@@ -18,10 +19,10 @@ pub(super) type Stop = Arc<Mutex<dyn FnMut() -> bool + Send>>;
 /// Work that takes less than this is not worth a thread.
 const THREAD_WORTH: Duration = Duration::from_micros(100);
 
-/// One device: an executor and the variables it sees.
+/// One device: a runner and the variables it sees.
 #[derive(Debug, Default)]
 pub(super) struct Device {
-    executor: Executor,
+    runner: JobRunner,
     scope: Scope,
     /// Variables that it has borrowed and must give back.
     held: Vec<String>,
@@ -59,7 +60,7 @@ impl Device {
 
     pub(super) fn run(&mut self, program: &Program, feed: &mut Feed) -> Result<()> {
         let start = Instant::now();
-        let result = self.executor.run_into(program, &self.scope, feed, &[], &mut Vec::new());
+        let result = self.runner.run_into(program, &self.scope, feed, &[], &mut Vec::new());
         self.took = start.elapsed();
         result
     }
@@ -69,8 +70,8 @@ impl Device {
         self.took = if slow { Duration::from_secs(1) } else { Duration::ZERO };
     }
 
-    pub(super) fn executor_mut(&mut self) -> &mut Executor {
-        &mut self.executor
+    pub(super) fn runner_mut(&mut self) -> &mut JobRunner {
+        &mut self.runner
     }
 }
 
@@ -91,7 +92,7 @@ pub(super) fn run_all(
         return run_some(devices, feeds, program);
     }
     let width = feeds.len().div_ceil(n_threads);
-    let others = devices.iter().skip(width).map(|device| device.executor.interrupt());
+    let others = devices.iter().skip(width).map(|device| device.runner.interrupt());
     let others: Vec<Interrupt> = others.collect();
     let mut chunks = devices[..feeds.len()].chunks_mut(width).zip(feeds.chunks_mut(width));
     let Some((own_devices, own_feeds)) = chunks.next() else { return Ok(()) };

@@ -8,10 +8,10 @@ use tensor::{EvenIfPoisoned, Tensor};
 use super::{Parallel, Replicas};
 use crate::error::Result;
 use crate::executor::Feed;
-use crate::executor::event::{Fed, PastProgram, label, print, talks};
 use crate::recover::{ByteReader, ByteWriter, EventPrint, Repeat, Uses};
 use crate::remote::{Cluster, ScriptEvent};
 use crate::scope::Scope;
+use crate::trainer::event::{Fed, PastProgram, label, print, talks};
 
 /// A run that may be an event.
 pub(super) struct ParallelEvent<'a> {

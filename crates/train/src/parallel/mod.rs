@@ -25,11 +25,12 @@ pub use loss::LossScale;
 pub use split::{join, split};
 
 use crate::error::{Error, Result};
-use crate::executor::event::Again;
-use crate::executor::{Executor, Feed};
+use crate::executor::Feed;
 use crate::gradients;
 use crate::remote::{Cluster, Prefetch, Session};
 use crate::scope::Scope;
+use crate::trainer::JobRunner;
+use crate::trainer::event::Again;
 use among::Among;
 use device::{Device, Stop};
 use event::ParallelEvent;
@@ -45,7 +46,7 @@ pub struct Parallel {
     loss: Loss,
     devices: Vec<Device>,
     /// Runs what runs once.
-    once: Executor,
+    once: JobRunner,
     replicas: Replicas,
     cache: Vec<(Key, Arc<Stages>)>,
     /// The scope of the last run, and the scope inside it for variables that are not the user's.
@@ -80,13 +81,11 @@ impl Parallel {
         let n_devices = n_devices.max(1);
         let mut devices = Vec::new();
         devices.resize_with(n_devices, Device::default);
-        devices.iter_mut().for_each(|device| device.executor_mut().set_part());
-        let mut once = Executor::new();
-        once.set_inner();
+        devices.iter_mut().for_each(|device| device.runner_mut().set_part());
         Self {
             loss: Loss { scale, n_devices, n_trainers: 1, counts_together: false },
             devices,
-            once,
+            once: JobRunner::default(),
             replicas: Replicas::default(),
             cache: Vec::new(),
             inner: None,
@@ -166,28 +165,28 @@ impl Parallel {
         );
     }
 
-    /// Asks `stop` now and then whether a run must end; see [`Executor::poll`].
+    /// Asks `stop` now and then whether a run must end; see [`crate::Executor::poll`].
     pub fn poll(&mut self, every: Duration, stop: impl FnMut() -> bool + Send + 'static) {
         let stop: Stop = Arc::new(Mutex::new(stop));
-        let executors = self.devices.iter_mut().map(Device::executor_mut);
-        for executor in executors.chain([&mut self.once]) {
+        let runners = self.devices.iter_mut().map(Device::runner_mut);
+        for runner in runners.chain([&mut self.once]) {
             let stop = stop.clone();
-            executor.poll(every, move || (stop.lock().even_if_poisoned())());
+            runner.poll(every, move || (stop.lock().even_if_poisoned())());
         }
         self.stop = Some(StopCheck(stop));
     }
 
     /// Uses these connections to servers; gradients are sent once for all devices.
     pub fn set_cluster(&mut self, cluster: &Cluster) {
-        let executors = self.devices.iter_mut().map(Device::executor_mut);
-        executors.chain([&mut self.once]).for_each(|own| own.set_cluster(cluster.clone()));
+        let runners = self.devices.iter_mut().map(Device::runner_mut);
+        runners.chain([&mut self.once]).for_each(|own| own.set_cluster(cluster.clone()));
     }
 
     /// Whether a run fails as soon as an op writes a number that is not finite.
     pub fn check_nan_inf(&mut self, check: bool) {
-        let executors = self.devices.iter_mut().map(Device::executor_mut);
-        for executor in executors.chain([&mut self.once]) {
-            executor.options_mut().check_nan_inf = check;
+        let runners = self.devices.iter_mut().map(Device::runner_mut);
+        for runner in runners.chain([&mut self.once]) {
+            runner.options_mut().check_nan_inf = check;
         }
     }
 

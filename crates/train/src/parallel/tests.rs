@@ -7,6 +7,7 @@ use program::{Net, OpDesc, role};
 use tensor::DType;
 
 use super::*;
+use crate::executor::Executor;
 
 /// `w[x] -> fc -> mean`, trained with SGD; the table's gradient is sparse.
 struct Model {

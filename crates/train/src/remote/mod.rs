@@ -38,7 +38,7 @@ use ps::{Access, Endpoint, SharedMemory, TrainerId, VarId};
 use tensor::{EvenIfPoisoned, Tensor, Value};
 
 pub use all_to_all::Peers;
-pub(crate) use collective::{EventTrainers, Exchanging, program_sum};
+pub(crate) use collective::{EventTrainers, Exchanging, ProgramSums, program_sum};
 pub use communicator::CommunicatorConfig;
 pub(crate) use events::ScriptEvent;
 pub(crate) use fetch::WholeFetch;

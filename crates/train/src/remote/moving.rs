@@ -13,7 +13,6 @@ use ps::Endpoint;
 use ps::tcp::Client;
 use tensor::EvenIfPoisoned;
 
-use super::recovery::is_of_a_wait;
 use super::{Cluster, Me, recovery_lines};
 use crate::error::{Error, Result};
 use crate::transpile::{Original, TrainerPrograms};
@@ -181,7 +180,7 @@ impl Cluster {
             self.follow()?;
             let client = self.new_client(server)?;
             match self.first_contact(&client) {
-                Err(error) if is_of_a_wait(&error) && self.must_follow() => client.close(),
+                Err(Error::WaitEnded(_)) if self.must_follow() => client.close(),
                 contact => return contact.map(|()| client),
             }
         }

@@ -4,7 +4,6 @@
 //! servers, wait until all are there, join them in one term, get what they have kept of this trainer,
 //! and go on from there. Whatever fails meanwhile is a reason to do the same again.
 
-use std::cell::RefCell;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -15,10 +14,10 @@ use count::Obstacle;
 use data::FileRead;
 use program::Distributed;
 use program::distributed::{PlacedKind, Placement, ServerId};
+use ps::SharedMemory;
 use ps::collective::Failure;
 use ps::message::{Given, Recollection, Reply};
 use ps::tcp::{self, Client, LostProcess, Patience};
-use ps::{Refusal, SharedMemory};
 use tensor::EvenIfPoisoned;
 
 use super::communicator::CommunicatorConfig;
@@ -225,7 +224,12 @@ impl Cluster {
 
     /// Whether an error means that the job goes back, and not that it fails.
     pub(super) fn may_go_back(&self, error: &Error) -> bool {
-        self.recovers() && (is_of_a_death(error) || is_of_a_wait(error) && self.must_follow())
+        let goes_back = match error {
+            Error::PeerLost(_) | Error::GoesBack => true,
+            Error::WaitEnded(_) => self.must_follow(),
+            _ => false,
+        };
+        self.recovers() && goes_back
     }
 
     /// Goes back to the last cut that all servers have, and does again what came after it. Returns
@@ -480,65 +484,10 @@ fn recall(clients: &[Arc<Client>], cut: u64) -> Result<Given> {
 
 /// Why the job goes back. What a job does that does not recover is left out.
 fn told(error: &Error) -> String {
-    let gone = RefCell::new(None);
-    comes_from(error, &|cause| {
-        if let Cause::Ps(ps::Error::Trainers(Failure::Lost { trainer, endpoint, why })) = cause {
-            *gone.borrow_mut() = Some(format!("trainer {trainer} ({endpoint}) is gone: {why}"));
-        }
-        false
-    });
-    gone.into_inner().unwrap_or_else(|| error.to_string())
-}
-
-/// Whether an error tells of a process that died, or of a job that goes back.
-fn is_of_a_death(error: &Error) -> bool {
-    comes_from(error, &|cause| match cause {
-        Cause::Own(error) => matches!(error, Error::GoesBack),
-        Cause::Ps(error) => is_ps_death(error),
-    })
-}
-
-/// Whether an error tells that a server is not waited for any longer.
-pub(super) fn is_of_a_wait(error: &Error) -> bool {
-    comes_from(error, &|cause| matches!(cause, Cause::Ps(ps::Error::Interrupted { .. })))
-}
-
-fn is_ps_death(error: &ps::Error) -> bool {
     match error {
-        ps::Error::OtherTerm { .. } | ps::Error::ServerLost { .. } => true,
-        ps::Error::Trainers(failure) => {
-            matches!(failure, Failure::Lost { .. } | Failure::NotBegun { .. })
+        Error::PeerLost(ps::Error::Trainers(Failure::Lost { trainer, endpoint, why })) => {
+            format!("trainer {trainer} ({endpoint}) is gone: {why}")
         }
-        ps::Error::Refused { refusal, .. } => {
-            matches!(refusal, Refusal::OtherTerm(_))
-        }
-        _ => false,
-    }
-}
-
-/// What an error comes from.
-enum Cause<'a> {
-    Own(&'a Error),
-    Ps(&'a ps::Error),
-}
-
-fn comes_from(error: &Error, is_it: &dyn Fn(Cause<'_>) -> bool) -> bool {
-    match error {
-        Error::Ps(error) => is_it(Cause::Ps(error)),
-        Error::Program(error) => comes_from_program(error, is_it),
-        error => is_it(Cause::Own(error)),
-    }
-}
-
-fn comes_from_program(error: &program::Error, is_it: &dyn Fn(Cause<'_>) -> bool) -> bool {
-    match error {
-        program::Error::InOp { source, .. } | program::Error::InVar { source, .. } => {
-            comes_from_program(source, is_it)
-        }
-        program::Error::Host(inner) => {
-            let ours = inner.downcast_ref::<Error>().is_some_and(|error| comes_from(error, is_it));
-            ours || inner.downcast_ref::<ps::Error>().is_some_and(|error| is_it(Cause::Ps(error)))
-        }
-        _ => false,
+        error => error.to_string(),
     }
 }

@@ -31,7 +31,7 @@ pub(super) struct Schedule {
 
 impl Schedule {
     pub(super) fn new(program: Option<Program>, scope: &Scope, memory: &SharedMemory) -> Self {
-        let (executor, cache, memory) = (Executor::apart(), BTreeMap::new(), memory.clone());
+        let (executor, cache, memory) = (Executor::new(), BTreeMap::new(), memory.clone());
         let (scope, kept) = (scope.clone(), BTreeSet::new());
         Self { scope, executor, program, cache, kept, memory }
     }

@@ -11,7 +11,7 @@ use super::plan::{JobPlan, Param, last_writers, of_trainer};
 use crate::error::{Error, Result};
 
 /// The trainer's block while it is rebuilt.
-struct Trainer<'a> {
+struct TrainerBlock<'a> {
     plan: &'a JobPlan,
     vars: Vec<VarDesc>,
     /// For each parameter, the variable that its `send` writes.
@@ -23,7 +23,7 @@ impl JobPlan {
     /// Rewrites the main program in place.
     pub(super) fn rewrite_main(&self, main: &mut Program) -> Result<()> {
         let mut trainer =
-            Trainer { plan: self, vars: Vec::new(), controls: Vec::new(), n_controls: 0 };
+            TrainerBlock { plan: self, vars: Vec::new(), controls: Vec::new(), n_controls: 0 };
         let replaced = self.replace_lookups(main);
         trainer.declare_blocks(main)?;
         let ops = trainer.ops(main, replaced)?;
@@ -64,7 +64,7 @@ pub(super) fn rename_role_var(op: &mut OpDesc, from: &str, to: &str) {
     }
 }
 
-impl Trainer<'_> {
+impl TrainerBlock<'_> {
     fn control(&mut self) -> String {
         let var = make::control(self.n_controls);
         self.n_controls += 1;

@@ -84,13 +84,13 @@ impl Trial {
         let (mut dataset, _folder) = dataset(4, 50, self.n_threads);
         let mut own = in_kind(&mut dataset, self.kind);
         let options = PassOptions { fetch: vec![loss], fetch_every: 1, ..PassOptions::default() };
-        let (mut executor, mut crowd) = (Executor::new(), Crowd::default());
+        let (mut trainer, mut crowd) = (Trainer::new(), Crowd::default());
         let pass = Pass { program: &net.main, scope: &scope, options: &options };
         let fake = Fake::new(&scope, self.every, self.dies_at);
         let before = fake.vars();
         let mut state = ResumablePass::default();
         let start = Start { dataset: &mut own, cuts: Some(&fake), inside: None };
-        let ran = state.run(&mut executor, pass, start, &mut crowd);
+        let ran = state.run(&mut trainer, pass, start, &mut crowd);
         assert!(matches!(ran, Err(Error::GoesBack)), "{ran:?}");
         let inside = fake.go_back(&before);
         if let Some(inside) = &inside {
@@ -102,12 +102,12 @@ impl Trial {
         let mut other = in_kind(&mut dataset, self.kind);
         if self.is_new {
             state = ResumablePass::default();
-            executor = Executor::new();
+            trainer = Trainer::new();
         }
         let dataset = if self.is_new { &mut other } else { &mut own };
         let never = Fake::new(&scope, self.every, u64::MAX);
         let start = Start { dataset, cuts: Some(&never), inside: inside.as_deref() };
-        let ran = state.run(&mut executor, pass, start, &mut crowd);
+        let ran = state.run(&mut trainer, pass, start, &mut crowd);
         (crowd.n_fetched, ran.unwrap(), scope)
     }
 }
@@ -130,7 +130,7 @@ fn undisturbed(kind: DatasetKind) -> Scope {
     let mut dataset = in_kind(&mut dataset, kind);
     let options = PassOptions::default();
     let pass = Pass { program: &net.main, scope: &scope, options: &options };
-    Executor::new().run_dataset(pass, &mut dataset, &mut Crowd::default()).unwrap();
+    Trainer::new().run_dataset(pass, &mut dataset, &mut Crowd::default()).unwrap();
     scope
 }
 

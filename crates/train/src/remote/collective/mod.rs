@@ -10,5 +10,5 @@ mod trainers;
 pub(super) use joined::Joined;
 pub(crate) use recovery::EventTrainers;
 pub(crate) use session::Exchanging;
-pub(crate) use sum::program_sum;
+pub(crate) use sum::{ProgramSums, program_sum};
 pub(super) use trainers::KnownTrainers;

@@ -1,11 +1,12 @@
 //! The other trainers, as the ops of one run see them.
 
-use program::Result;
 use program::trainers::{Asked, Collective, Expected, ReduceOp, TrainerGroup, Trainers};
+use program::{Program, Result};
 use ps::collective::{Exchanged, Terms};
 use tensor::{Tensor, Value};
 
 use super::joined::Joined;
+use super::sum::ProgramSums;
 use crate::error::Error;
 use crate::gradients;
 use crate::remote::Cluster;
@@ -13,8 +14,8 @@ use crate::remote::Cluster;
 /// One run's exchanges with other trainers.
 pub(crate) struct Exchanging<'a> {
     cluster: &'a Cluster,
-    /// The sum of the program, if it exchanges anything.
-    sum: Option<u64>,
+    program: &'a Program,
+    sums: &'a mut ProgramSums,
     has_agreed: bool,
     /// What was begun and not waited for.
     pending: Vec<Pending>,
@@ -30,16 +31,22 @@ fn host(error: impl Into<Error>) -> program::Error {
 }
 
 impl<'a> Exchanging<'a> {
-    pub(crate) fn new(cluster: &'a Cluster, sum: Option<u64>) -> Self {
-        Self { cluster, sum, has_agreed: false, pending: Vec::new() }
+    pub(crate) fn new(
+        cluster: &'a Cluster,
+        program: &'a Program,
+        sums: &'a mut ProgramSums,
+    ) -> Self {
+        Self { cluster, program, sums, has_agreed: false, pending: Vec::new() }
     }
 
     fn joined(&mut self) -> Result<Joined> {
         let joined = self.cluster.trainers().ok_or_else(|| host(Error::NoTrainers))?;
-        if let Some(sum) = self.sum.filter(|_| !self.has_agreed) {
-            joined.agree(sum, self.cluster.start_to_compare().as_ref()).map_err(host)?;
+        if !self.has_agreed {
+            if let Some(sum) = self.sums.of(self.program) {
+                joined.agree(sum, self.cluster.start_to_compare().as_ref()).map_err(host)?;
+            }
+            self.has_agreed = true;
         }
-        self.has_agreed = true;
         Ok(joined)
     }
 
@@ -111,7 +118,8 @@ fn together(pending: &Pending, all: Vec<Value>) -> Result<Value> {
 
 impl Trainers for Exchanging<'_> {
     fn join(&mut self, members: &TrainerGroup) -> Result<()> {
-        self.cluster.join_trainers(members, self.sum).map_err(host)?;
+        let sum = self.sums.of(self.program);
+        self.cluster.join_trainers(members, sum).map_err(host)?;
         // The others had to have the same program to be met.
         self.has_agreed = true;
         Ok(())

@@ -32,6 +32,37 @@ pub(crate) fn program_sum(program: &Program) -> Option<u64> {
     Some(ops().filter(counts).fold(0, add_op))
 }
 
+/// Programs whose sums are remembered; the oldest goes when there are more.
+const SUMS_MAX: usize = 32;
+
+/// The sums of programs, so that none is added up at every step.
+#[derive(Debug, Default)]
+pub(crate) struct ProgramSums(Vec<KnownSum>);
+
+#[derive(Debug)]
+struct KnownSum {
+    program: u64,
+    version: u64,
+    sum: Option<u64>,
+}
+
+impl ProgramSums {
+    /// [`program_sum`] of a program.
+    pub(super) fn of(&mut self, program: &Program) -> Option<u64> {
+        let (id, version) = (program.id(), program.version());
+        let known = self.0.iter().find(|known| (known.program, known.version) == (id, version));
+        if let Some(known) = known {
+            return known.sum;
+        }
+        if self.0.len() == SUMS_MAX {
+            self.0.remove(0);
+        }
+        let sum = program_sum(program);
+        self.0.push(KnownSum { program: id, version, sum });
+        sum
+    }
+}
+
 fn add_op(sum: u64, op: &OpDesc) -> u64 {
     let sum = add(sum, &op.kind);
     let ports = op.inputs.iter().chain(&op.outputs);

@@ -224,7 +224,7 @@ impl Updater {
         Self {
             update,
             scope,
-            executor: Executor::apart(),
+            executor: Executor::new(),
             server: server.clone(),
             shared,
             numbers: TableNumbers::default(),

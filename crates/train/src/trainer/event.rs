@@ -6,9 +6,10 @@ use program::distributed::route::{Route, Servers};
 use program::{OpDesc, Program, role};
 use tensor::{EvenIfPoisoned, Value};
 
-use super::fetched::Fetched;
-use super::{Executor, Feed, Options};
+use super::answer::Answer;
+use super::{JobRunner, Trainer};
 use crate::error::{Error, Result};
+use crate::executor::{Feed, Options, RunRequest};
 use crate::recover::{
     ByteReader, ByteWriter, EventKind, EventPrint, Repeat, Uses, digest, digest_tensor,
 };
@@ -183,24 +184,15 @@ fn listed(names: &[&str]) -> String {
     if names.is_empty() { "nothing".to_string() } else { names.join(" ") }
 }
 
-/// What a run was asked for.
-pub(super) struct RunRequest<'a, F> {
-    pub(super) program: &'a Program,
-    pub(super) scope: &'a Scope,
-    pub(super) feed: &'a mut Feed,
-    pub(super) fetch: &'a [&'a str],
-    pub(super) fetched: &'a mut Vec<F>,
-}
-
 /// A run that may be an event.
 pub(super) struct RunEvent<'a, F> {
-    pub(super) executor: &'a mut Executor,
+    pub(super) trainer: &'a mut Trainer,
     pub(super) asked: RunRequest<'a, F>,
 }
 
-impl<F: Fetched> ScriptEvent for RunEvent<'_, F> {
+impl<F: Answer> ScriptEvent for RunEvent<'_, F> {
     fn talks(&self) -> bool {
-        talks(self.asked.program, self.executor.cluster())
+        talks(self.asked.program, self.trainer.cluster())
     }
 
     fn meets(&self) -> Option<EventTrainers> {
@@ -224,15 +216,16 @@ impl<F: Fetched> ScriptEvent for RunEvent<'_, F> {
     }
 
     fn check(&mut self) -> Result<()> {
-        let Executor { again, cluster, .. } = &mut *self.executor;
-        again.kept(self.asked.program, cluster).check()
+        let Trainer { again, runner, .. } = &mut *self.trainer;
+        again.kept(self.asked.program, runner.cluster()).check()
     }
 
     fn perform(&mut self, _: Option<&[u8]>) -> Result<Vec<u8>> {
         let RunRequest { program, scope, feed, fetch, fetched } = &mut self.asked;
-        self.executor.run_plain(program, scope, feed, fetch, fetched)?;
+        let asked = RunRequest { program, scope, feed, fetch, fetched: &mut **fetched };
+        self.trainer.runner.run_plain(asked)?;
         let mut answer = ByteWriter::default();
-        if self.executor.cluster.recovers() {
+        if self.trainer.cluster().recovers() {
             answer.count(fetched.len());
             fetched.iter().for_each(|fetched| fetched.write(&mut answer));
         }
@@ -253,8 +246,8 @@ impl<F: Fetched> ScriptEvent for RunEvent<'_, F> {
     }
 
     fn repeat(&mut self) -> Option<Box<dyn Repeat<Cluster>>> {
-        let Executor { again, cluster, options, .. } = &mut *self.executor;
-        let kept = again.kept(self.asked.program, cluster);
+        let Trainer { again, runner, .. } = &mut *self.trainer;
+        let kept = again.kept(self.asked.program, runner.cluster());
         if !kept.changes {
             return None;
         }
@@ -263,7 +256,7 @@ impl<F: Fetched> ScriptEvent for RunEvent<'_, F> {
             scope: self.asked.scope.clone(),
             fed: again.copy(self.asked.feed),
             fetch: self.asked.fetch.iter().map(|name| name.to_string()).collect(),
-            options: *options,
+            options: *runner.options_mut(),
             runner: again.runner.clone(),
         }))
     }
@@ -276,21 +269,25 @@ struct RunAgain {
     fed: Fed,
     fetch: Vec<String>,
     options: Options,
-    runner: Arc<Mutex<Option<Executor>>>,
+    runner: Arc<Mutex<Option<JobRunner>>>,
 }
 
 impl Repeat<Cluster> for RunAgain {
     fn repeat(&mut self, cluster: &Cluster, _: Option<&[u8]>) -> Result<()> {
         let mut runner = self.runner.lock().even_if_poisoned();
-        let executor = runner.get_or_insert_with(Executor::new);
-        executor.options = self.options;
-        executor.set_cluster(cluster.clone());
+        let runner = runner.get_or_insert_with(JobRunner::default);
+        *runner.options_mut() = self.options;
+        runner.set_cluster(cluster.clone());
         let fetch: Vec<&str> = self.fetch.iter().map(String::as_str).collect();
-        let (program, mut fetched) = (&self.kept.program, Vec::<Value>::new());
-        let ran =
-            executor.run_plain(program, &self.scope, &mut self.fed.feed, &fetch, &mut fetched);
+        let ran = runner.run_plain(RunRequest {
+            program: &self.kept.program,
+            scope: &self.scope,
+            feed: &mut self.fed.feed,
+            fetch: &fetch,
+            fetched: &mut Vec::<Value>::new(),
+        });
         // It must not keep the connections alive that know of it.
-        executor.set_cluster(Cluster::default());
+        runner.set_cluster(Cluster::default());
         ran
     }
 

@@ -1,0 +1,36 @@
+//! What a run of a trainer answers: for the journal, and for those who watch the job.
+
+use tensor::{Tensor, Value};
+
+use crate::counters;
+use crate::executor::Fetched;
+use crate::recover::ByteWriter;
+
+/// A fetched value of a run in a job.
+pub(crate) trait Answer: Fetched {
+    /// Writes it, for a journal.
+    fn write(&self, journal: &mut ByteWriter);
+
+    /// Shows it where the job is watched.
+    fn note(&self, name: &str);
+}
+
+impl Answer for Tensor {
+    fn write(&self, journal: &mut ByteWriter) {
+        journal.dense(self);
+    }
+
+    fn note(&self, name: &str) {
+        counters::fetched(name, self);
+    }
+}
+
+impl Answer for Value {
+    fn write(&self, journal: &mut ByteWriter) {
+        journal.value(self);
+    }
+
+    fn note(&self, name: &str) {
+        counters::fetched_value(name, self);
+    }
+}
