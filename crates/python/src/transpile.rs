@@ -174,7 +174,9 @@ fn transpile_collective(
         is_hierarchical,
         n_inner: or("hierarchical_allreduce_inter_nranks", 0)?,
     };
-    let (main, startup, py) = (main.get(), startup.get(), main.py());
+    let py = main.py();
+    let main = main.get();
+    let startup = startup.get();
     context::with_names(py, |names| {
         let (mut main, mut startup) = (main.lock(), startup.lock());
         transpile::transpile_collective(&mut main, &mut startup, mode, &job, names)

@@ -151,7 +151,9 @@ fn main() {
     cut(&store, 0, &mut during, &mut number);
     report("snapshot_pause_ms", during.longest_ms(), "longest_without", usual.longest_ms());
 
-    let (mut during, mut bytes, mut n_steps) = (Steps::default(), Vec::new(), during.0.len());
+    let mut n_steps = during.0.len();
+    let mut during = Steps::default();
+    let mut bytes = Vec::new();
     for turn in 1..=TURNS as u64 {
         for _ in n_steps..INCREMENT_STEPS {
             number += 1;

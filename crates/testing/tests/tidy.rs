@@ -458,6 +458,23 @@ fn arguments_are_not_hidden_in_tuples() {
     none("arguments with names of their own instead of tuples", found);
 }
 
+/// Three names and three values in one statement are paired by counting.
+#[test]
+fn names_have_statements_of_their_own() {
+    let mut found = Vec::new();
+    for (name, text) in texts(&[".rs"]) {
+        for (at, _) in text.match_indices("let (") {
+            let statement = text[at..].split(';').next().unwrap_or_default();
+            let Some((names, values)) = statement.split_once(") = (") else { continue };
+            if names.matches(',').count() >= 2 && !names.contains('=') && values.ends_with(')') {
+                let line = text[..at].lines().count();
+                found.push(format!("{name}:{line}: {names})"));
+            }
+        }
+    }
+    none("one `let` for each name, if there are more than two", found);
+}
+
 /// A mode is asked what it does. Code that compares modes is forgotten when one is added.
 #[test]
 fn nobody_but_the_mode_compares_modes() {

@@ -35,7 +35,9 @@ impl Op for SmoothL1Loss {
         let (n_rows, n_columns) = x.shape().flatten_2d(1);
         for_float!(x.dtype(), run.input_name("X"), T => {
             let (inside, outside) = weights::<T>(run)?;
-            let (data, y, diff) = (x.data::<T>()?, run.data::<T>("Y")?, diff.resize::<T>(x.shape()));
+            let data = x.data::<T>()?;
+            let y = run.data::<T>("Y")?;
+            let diff = diff.resize::<T>(x.shape());
             let out = out.resize_zeroed::<T>(Shape::from([n_rows, 1]));
             let s = T::from(sigma) * T::from(sigma);
             for at in 0..diff.len() {

@@ -33,9 +33,10 @@ impl Cluster {
         self.state().is_over = true;
         // It stayed for a cut; servers must know that it does not any more.
         let has_stayed = done.is_ok() && self.recovers();
-        match has_stayed {
-            true => self.leave(),
-            false => self.close(),
+        if has_stayed {
+            self.leave()
+        } else {
+            self.close()
         }
         self.recovery().end(has_stayed);
         done

@@ -301,9 +301,10 @@ impl Cluster {
             self.timeline().of_job().is_some_and(|(job, _)| job.mode.waits_for_all());
         // Where trainers keep step, a cut comes with the next rounds, and not without them. Nor does it come
         // while the others wait at a barrier for this trainer: then all are cancelled.
-        match n_bytes < limit / WAITED_PART || waits_for_rounds || self.cuts().is_cancelled {
-            true => Ok(()),
-            false => self.wait_for_an_attempt(),
+        if n_bytes < limit / WAITED_PART || waits_for_rounds || self.cuts().is_cancelled {
+            Ok(())
+        } else {
+            self.wait_for_an_attempt()
         }
     }
 

@@ -77,10 +77,8 @@ impl Cluster {
     /// Whether the journal has this event: only a job that recovers has a journal. That is found out
     /// when servers are first talked to.
     fn is_event(&self, event: &dyn ScriptEvent) -> Result<bool> {
-        let meeting = match self.recovery().is_unknown() && self.wants_meeting() {
-            true => event.meets(),
-            false => None,
-        };
+        let meeting =
+            if self.recovery().is_unknown() && self.wants_meeting() { event.meets() } else { None };
         if let Some(meeting) = meeting {
             self.meet(meeting)?;
         } else if self.recovery().is_unknown() && event.talks() {
@@ -178,10 +176,7 @@ impl Cluster {
     fn end_replay_here(&self) -> Result<()> {
         let state = {
             let timeline = self.timeline();
-            match timeline.is_restored_here() {
-                true => timeline.replayed_state().cloned(),
-                false => None,
-            }
+            if timeline.is_restored_here() { timeline.replayed_state().cloned() } else { None }
         };
         let Some(state) = state else { return Ok(()) };
         self.restore(&state)?;

@@ -392,9 +392,10 @@ impl Cluster {
             let trainer = self.state().me.as_ref().map_or(0, |me| me.trainer.0);
             (self.log())(&lines::client_starts(trainer));
         }
-        let client = match self.recovery().is_unknown() {
-            true => self.first_client(server)?,
-            false => self.new_client(server)?,
+        let client = if self.recovery().is_unknown() {
+            self.first_client(server)?
+        } else {
+            self.new_client(server)?
         };
         let mut state = self.state();
         if let Some(joined) = state.client(server) {
@@ -432,9 +433,10 @@ impl Cluster {
         let access = state.access.clone();
         ps::tcp::check_access(&access, &at)?;
         let group = ClientGroup { stops, ends: self.asked_to_end(), lost, memory, access };
-        let patience = match self.recovers() {
-            true => Self::patience_of_recovery(state.patience),
-            false => state.patience,
+        let patience = if self.recovers() {
+            Self::patience_of_recovery(state.patience)
+        } else {
+            state.patience
         };
         Ok(Client::among(at, hello, patience, group))
     }

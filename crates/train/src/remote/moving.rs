@@ -197,17 +197,19 @@ impl Cluster {
 
     /// A job of the script, with the servers that there are now.
     pub(super) fn followed(&self, job: &Arc<Distributed>) -> Result<Arc<Distributed>> {
-        match self.is_elsewhere(job) {
-            false => Ok(job.clone()),
-            true => Ok(self.moves().inner().followed(&job.digest, &job.origin)?.job),
+        if self.is_elsewhere(job) {
+            Ok(self.moves().inner().followed(&job.digest, &job.origin)?.job)
+        } else {
+            Ok(job.clone())
         }
     }
 
     /// The same, for one who has no share of it.
     pub(crate) fn followed_copy(&self, job: &Distributed) -> Result<Arc<Distributed>> {
-        match self.is_elsewhere(job) {
-            false => Ok(Arc::new(job.clone())),
-            true => Ok(self.moves().inner().followed(&job.digest, &job.origin)?.job),
+        if self.is_elsewhere(job) {
+            Ok(self.moves().inner().followed(&job.digest, &job.origin)?.job)
+        } else {
+            Ok(Arc::new(job.clone()))
         }
     }
 

@@ -239,12 +239,11 @@ impl Cluster {
         let _span = tracing::debug_span!(target: "paddlewheel::recovery", "going_back").entered();
         let limit = Duration::from_millis(self.state().patience.recover_ms);
         // One that turns to other servers says that.
-        let held_up = match self.must_follow() {
-            true => "turns to the new servers of the job".to_string(),
-            false => {
-                log(&recovery_lines::goes_back(&told(why)));
-                format!("goes back to the last cut with the others, because {}", told(why))
-            }
+        let held_up = if self.must_follow() {
+            "turns to the new servers of the job".to_string()
+        } else {
+            log(&recovery_lines::goes_back(&told(why)));
+            format!("goes back to the last cut with the others, because {}", told(why))
         };
         let _held_up = Obstacle::passing("recovery", held_up).for_now();
         loop {
@@ -383,9 +382,12 @@ impl Cluster {
         if let Some((job, scopes)) = of_job.filter(|_| event > 0 || is_at_start) {
             let job = self.followed(&job)?;
             let is_alone = job.mode.exchanges_every().is_some();
-            let wanted = |placed: &Placement| match is_alone {
-                true => placed.kind != PlacedKind::Optimizer,
-                false => placed.kind == PlacedKind::Param,
+            let wanted = |placed: &Placement| {
+                if is_alone {
+                    placed.kind != PlacedKind::Optimizer
+                } else {
+                    placed.kind == PlacedKind::Param
+                }
             };
             let fetch = WholeFetch::new(&job, wanted);
             let params = fetch.run(self, Vec::new())?;

@@ -163,7 +163,9 @@ fn ask(cluster: &Cluster, look_up: &LookUpRoute, keys: Keys) -> crate::error::Re
         }
         let client = cluster.client(piece.server)?;
         client.ensure_connected()?;
-        let (after, table, n_rows) = (cluster.round(), wire_id(piece), keys.len());
+        let after = cluster.round();
+        let table = wire_id(piece);
+        let n_rows = keys.len();
         let ask =
             message::LookUp { peek: look_up.peek, ..message::LookUp::new(after, table, keys) };
         let ticket = client.ask(ask)?;

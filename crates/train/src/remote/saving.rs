@@ -30,9 +30,10 @@ impl<'a> Saving<'a> {
         parts: Vec<SavedPart>,
         transaction: &mut Transaction,
     ) -> Result<Self> {
-        let stage = match parts.is_empty() {
-            true => String::new(),
-            false => transaction.open_to_others()?.to_string_lossy().into_owned(),
+        let stage = if parts.is_empty() {
+            String::new()
+        } else {
+            transaction.open_to_others()?.to_string_lossy().into_owned()
         };
         let saving = Self { cluster, parts, stage };
         if let Err(error) = saving.all(Phase::Write) {

@@ -131,9 +131,10 @@ impl Traffic {
             return Ok(());
         }
         let client = cluster.client(server)?;
-        match client.is_near() && queue.n_bytes < NEAR_PUSH_BYTES {
-            true => Ok(()),
-            false => queue.send(&client),
+        if client.is_near() && queue.n_bytes < NEAR_PUSH_BYTES {
+            Ok(())
+        } else {
+            queue.send(&client)
         }
     }
 

@@ -226,9 +226,10 @@ impl Cluster {
     /// This trainer's script has come to its end, in order. Where one that dies is let back in, waits until all
     /// have: until then the others may need this one.
     pub fn end_among_trainers(&self) -> Result<()> {
-        let done = match self.recovers() && self.is_kept_by_trainers() && !self.ends() {
-            true => self.do_event(&mut Through(self)),
-            false => Ok(()),
+        let done = if self.recovers() && self.is_kept_by_trainers() && !self.ends() {
+            self.do_event(&mut Through(self))
+        } else {
+            Ok(())
         };
         self.leave_trainers();
         done
