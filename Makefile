@@ -29,7 +29,8 @@ rust:  ## Runs the tests of the crates
 	$(CARGO) test --workspace --locked --no-fail-fast
 
 OLD_NUMPY := sh python/tests/tools/old_numpy.sh
-PYTEST := $(VENV)/bin/python -m pytest -q -rs
+# Most tests start processes and wait for them: three run side by side on two cores.
+PYTEST := $(VENV)/bin/python -m pytest -q -rs -n 3 --dist worksteal
 
 py: export SKIPPED_TESTS := $(SKIPPED)
 py: $(VENV)/ready  ## Builds the Python package into .venv and runs its tests, those of arrays with old numpys too
@@ -41,7 +42,7 @@ py: $(VENV)/ready  ## Builds the Python package into .venv and runs its tests, t
 
 $(VENV)/ready:
 	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/python -m pip install --quiet "maturin>=1.8,<2" "numpy>=2" pytest kubernetes-validate
+	$(VENV)/bin/python -m pip install --quiet "maturin>=1.8,<2" "numpy>=2" pytest pytest-xdist kubernetes-validate
 	$(VENV)/bin/python -m pip install --quiet onnx onnxruntime safetensors fastparquet || \
 	    echo "tests of exported files will be skipped: their readers could not be installed"
 	touch $@

@@ -443,6 +443,9 @@ def test_bad_tables_are_refused(data):
         ({"columns": {"city": "txt"}}, "no kind of column `txt`"),
         ({"epochs": 0}, "epochs must be 1 or more"),
         ({"batch_size": 0}, "batch_size must be"),
+        ({"dim": 2**40}, "dim must be between 1 and 1048576"),
+        ({"hidden": [8, 2**40]}, "hidden must be between 1 and 1048576"),
+        ({"learning_rate": float("inf")}, "learning_rate must be a finite number greater than 0"),
         ({"validation": 1.5}, "validation must be"),
         ({"learning_rate": -1.0}, "learning_rate must be"),
         ({"columns": {"citty": "count"}}, "`citty`"),
@@ -452,6 +455,12 @@ def test_bad_tables_are_refused(data):
 def test_bad_settings_are_refused(options, words, data):
     with pytest.raises(ValueError, match=words):
         quick(**options).fit(data)
+
+
+@pytest.mark.parametrize("options", [{"dim": 2**40}, {"hidden": [2**40]}, {"epochs": 0}, {"learning_rate": 0.0}])
+def test_settings_are_refused_before_there_is_a_table(options):
+    with pytest.raises(ValueError, match=" must be "):
+        quick(**options)
 
 
 def test_bad_predictions_are_refused(model, data, tmp_path):

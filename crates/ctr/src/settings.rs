@@ -59,6 +59,9 @@ pub struct Ctr {
     pub mode: Mode,
 }
 
+/// No memory holds the weights of wider layers.
+const WIDTH_MAX: i64 = 1 << 20;
+
 impl Ctr {
     /// The usual settings.
     pub fn new(target: &str) -> Self {
@@ -125,8 +128,16 @@ impl Ctr {
         least("epochs", self.epochs.into(), 1)?;
         least("patience", self.patience.into(), 1)?;
         least("batch_size", self.batch_size as i64, 1)?;
-        least("dim", self.dim, 1)?;
-        self.hidden.iter().try_for_each(|&width| least("hidden", width, 1))?;
+        let width = |setting, found: i64| {
+            if (1..=WIDTH_MAX).contains(&found) {
+                Ok(())
+            } else {
+                let expected = "between 1 and 1048576";
+                Err(Error::BadSetting { setting, expected, found: found.to_string() })
+            }
+        };
+        width("dim", self.dim)?;
+        self.hidden.iter().try_for_each(|&found| width("hidden", found))?;
         let number = |setting, found: f64, fits: bool, expected| {
             if fits {
                 Ok(())
@@ -135,9 +146,14 @@ impl Ctr {
             }
         };
         let rate = f64::from(self.learning_rate);
-        number("learning_rate", rate, rate > 0.0 && rate.is_finite(), "greater than 0")?;
+        number(
+            "learning_rate",
+            rate,
+            rate > 0.0 && rate.is_finite(),
+            "a finite number greater than 0",
+        )?;
         let l2 = f64::from(self.l2);
-        number("l2", l2, l2 >= 0.0 && l2.is_finite(), "0 or more")?;
+        number("l2", l2, l2 >= 0.0 && l2.is_finite(), "a finite number, 0 or more")?;
         let part = self.validation_part();
         number("validation", part, (0.0..1.0).contains(&part), "at least 0 and below 1")?;
         match self.n_ids {
