@@ -6,8 +6,6 @@ use program::Distributed;
 use program::distributed::{PlacedKind, Placement};
 use ps::message::VarInfo;
 
-use super::Cluster;
-
 /// The checkpoint that a process of a job begins from. All must begin from the same: the processes compare it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobStart {
@@ -21,18 +19,6 @@ impl JobStart {
     /// As others are told.
     pub(crate) fn told(&self) -> VarInfo {
         VarInfo::start(self.serial, &self.place)
-    }
-}
-
-impl Cluster {
-    /// Says what this process begins from, before it speaks to others.
-    pub fn begins_from(&self, start: JobStart) {
-        self.state().start = Some(start);
-    }
-
-    /// What this process begins from, if it has looked for checkpoints.
-    pub fn start(&self) -> Option<JobStart> {
-        self.state().start.clone()
     }
 }
 

@@ -5,7 +5,8 @@ use std::path::Path;
 use program::distributed::ServerId;
 use ps::message::{Phase, Reply, Save};
 
-use super::{Cluster, unexpected};
+use super::links::Links;
+use super::unexpected;
 use crate::error::Result;
 use crate::folder::{About, Transaction};
 
@@ -20,15 +21,15 @@ pub(crate) struct SavedPart {
 
 /// Parts of tables that servers write into the stage of a save.
 pub(crate) struct Saving<'a> {
-    cluster: &'a Cluster,
+    links: &'a Links,
     parts: Vec<SavedPart>,
     stage: String,
 }
 
 impl<'a> Saving<'a> {
     /// Has all parts written.
-    pub(crate) fn begin(cluster: &'a Cluster, parts: Vec<SavedPart>, stage: &Path) -> Result<Self> {
-        let saving = Self { cluster, parts, stage: stage.to_string_lossy().into_owned() };
+    pub(crate) fn begin(links: &'a Links, parts: Vec<SavedPart>, stage: &Path) -> Result<Self> {
+        let saving = Self { links, parts, stage: stage.to_string_lossy().into_owned() };
         if let Err(error) = saving.all(Phase::Write) {
             saving.give_up();
             return Err(error);
@@ -59,7 +60,7 @@ impl<'a> Saving<'a> {
     /// All servers do it at the same time; all answers are waited for, and the first error is told.
     fn all(&self, phase: Phase) -> Result<()> {
         let ask = |part: &SavedPart| {
-            let client = self.cluster.client(part.server)?;
+            let client = self.links.client(part.server)?;
             let (table, dir) = (part.table.clone(), self.stage.clone());
             let weights_only = part.weights_only;
             let ticket = client.ask(Save { table, dir, phase, weights_only })?;
