@@ -34,7 +34,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     exe.run(&net.startup, &scope, &mut Feed::new(), &[])?;
 
     let mut clicks = Clicks::new(2024);
-    let (mut fetched, mut loss, mut seconds) = (Vec::new(), 0.0, 0.0);
+    let mut fetched = Vec::new();
+    let mut loss = 0.0;
+    let mut seconds = 0.0;
     for batch in 1..=N_BATCHES {
         let mut feed = clicks.next()?;
         let start = Instant::now();

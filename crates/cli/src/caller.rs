@@ -40,11 +40,10 @@ impl Caller {
     /// by the launcher.
     pub(crate) fn host(&self, script: &ScriptCommand) -> Result<Host> {
         let needs_python = script.is_python() && script.path.exists();
-        match needs_python || self.python.is_some() {
-            true => self.python_host(),
-            false => {
-                Ok(Host { python: "python3".into(), alias: None, program: self.program.clone() })
-            }
+        if needs_python || self.python.is_some() {
+            self.python_host()
+        } else {
+            Ok(Host { python: "python3".into(), alias: None, program: self.program.clone() })
         }
     }
 

@@ -44,9 +44,10 @@ pub(crate) fn truth(text: &str) -> Result<bool, String> {
 
 /// An address, or nothing for the usual one.
 pub(crate) fn address(text: &str) -> Result<String, String> {
-    match text.is_empty() || text.parse::<Endpoint>().is_ok() {
-        true => Ok(text.to_string()),
-        false => Err("it must be HOST:PORT".to_string()),
+    if text.is_empty() || text.parse::<Endpoint>().is_ok() {
+        Ok(text.to_string())
+    } else {
+        Err("it must be HOST:PORT".to_string())
     }
 }
 
@@ -61,7 +62,9 @@ pub(crate) struct CommandWords(pub(crate) Vec<String>);
 
 /// Splits words as a shell does: quotation marks keep them together, a backslash keeps the next sign as it is.
 pub(crate) fn command_words(text: &str) -> Result<CommandWords, String> {
-    let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
+    let mut words = Vec::new();
+    let mut word = None::<String>;
+    let mut quote = None;
     let mut signs = text.chars();
     while let Some(sign) = signs.next() {
         match (sign, quote) {

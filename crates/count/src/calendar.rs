@@ -62,8 +62,9 @@ impl CalendarTime {
     }
 
     fn clock(self, between: &'static str) -> String {
-        let (hours, minutes, seconds) =
-            (self.seconds / 3600, self.seconds / 60 % 60, self.seconds % 60);
+        let hours = self.seconds / 3600;
+        let minutes = self.seconds / 60 % 60;
+        let seconds = self.seconds % 60;
         format!("{hours:02}{between}{minutes:02}{between}{seconds:02}")
     }
 }

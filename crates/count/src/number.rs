@@ -184,8 +184,10 @@ mod tests {
 
     #[test]
     fn numbers_keep_what_they_are_told() {
-        let (counter, seconds, level, number) =
-            (Counter::new(), Seconds::new(), Level::new(), Gauge::new());
+        let counter = Counter::new();
+        let seconds = Seconds::new();
+        let level = Level::new();
+        let number = Gauge::new();
         counter.add(3);
         counter.add(4);
         seconds.add(Duration::from_millis(1500));

@@ -157,9 +157,10 @@ impl PhaseState {
     /// How long the rest takes, if that is known.
     fn left(&self, share: f64, seconds: f64) -> Option<f64> {
         let told = f64::from_bits(self.left.load(Ordering::Relaxed));
-        match self.is_left_set.load(Ordering::Relaxed) {
-            true => (told > 0.0).then_some(told),
-            false => (SHARE_MIN..1.0).contains(&share).then(|| seconds * (1.0 - share) / share),
+        if self.is_left_set.load(Ordering::Relaxed) {
+            (told > 0.0).then_some(told)
+        } else {
+            (SHARE_MIN..1.0).contains(&share).then(|| seconds * (1.0 - share) / share)
         }
     }
 

@@ -104,10 +104,7 @@ impl CtrWorker<'_> {
 
     /// The first worker validates; all get its number.
     fn judge(&self, rows: &Rows, model: &mut CtrModel) -> Result<Option<f64>> {
-        let own = match self.fleet.role().is_first_trainer() {
-            true => rows.judge(model)?,
-            false => None,
-        };
+        let own = if self.fleet.role().is_first_trainer() { rows.judge(model)? } else { None };
         let numbers = [f64::from(own.is_some()), own.unwrap_or(0.0)];
         let all = self.fleet.all_reduce_worker(&numbers, "sum")?;
         Ok((all[0] > 0.0).then_some(all[1]))
@@ -146,10 +143,8 @@ impl Pulled {
         let program = &model.predictor.program;
         let wanted: Vec<VarDesc> =
             program.list_vars().filter(|var| is_persistable(var)).cloned().collect();
-        let dir = match self.recovers {
-            true => self.dir.join(format!("epoch_{epoch}")),
-            false => self.dir.clone(),
-        };
+        let dir =
+            if self.recovers { self.dir.join(format!("epoch_{epoch}")) } else { self.dir.clone() };
         let what = format!("the model after epoch {epoch}");
         fleet.trainer_job().saves(&what, &mut || {
             let _ = std::fs::remove_dir_all(&dir);

@@ -18,7 +18,9 @@ pub(crate) fn auc(target: &CtrTarget, predicted: &[f32], labels: &[f32]) -> Resu
     let mut order: Vec<usize> = (0..predicted.len()).collect();
     order.sort_by(|&a, &b| predicted[a].total_cmp(&predicted[b]));
     // Twice the pairs in the right order, so that ties count as halves.
-    let (mut pairs, mut below, mut at) = (0u128, 0u64, 0);
+    let mut pairs = 0u128;
+    let mut below = 0u64;
+    let mut at = 0;
     while at < order.len() {
         let tie = order[at..].iter().take_while(|&&row| predicted[row] == predicted[order[at]]);
         let (mut clicks, mut others) = (0, 0);

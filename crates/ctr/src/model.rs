@@ -96,9 +96,10 @@ impl CtrModel {
     /// The root of the mean squared error.
     pub fn rmse(&mut self, frame: &DataFrame) -> Result<f64> {
         let labels = self.encoding.labels(frame)?;
-        match labels.is_empty() {
-            true => Err(Error::NoRows),
-            false => Ok(judge::rmse(&self.predict(frame)?, &labels)),
+        if labels.is_empty() {
+            Err(Error::NoRows)
+        } else {
+            Ok(judge::rmse(&self.predict(frame)?, &labels))
         }
     }
 

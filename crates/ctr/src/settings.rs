@@ -105,9 +105,10 @@ impl Ctr {
 
     /// Refuses settings that mean nothing. `fit` does so, too.
     pub fn check(&self) -> Result<()> {
-        let least = |setting, found: i64, least: i64| match found >= least {
-            true => Ok(()),
-            false => {
+        let least = |setting, found: i64, least: i64| {
+            if found >= least {
+                Ok(())
+            } else {
                 let expected = if least == 0 { "0 or more" } else { "1 or more" };
                 Err(Error::BadSetting { setting, expected, found: found.to_string() })
             }
@@ -126,9 +127,12 @@ impl Ctr {
         least("batch_size", self.batch_size as i64, 1)?;
         least("dim", self.dim, 1)?;
         self.hidden.iter().try_for_each(|&width| least("hidden", width, 1))?;
-        let number = |setting, found: f64, fits: bool, expected| match fits {
-            true => Ok(()),
-            false => Err(Error::BadSetting { setting, expected, found: found.to_string() }),
+        let number = |setting, found: f64, fits: bool, expected| {
+            if fits {
+                Ok(())
+            } else {
+                Err(Error::BadSetting { setting, expected, found: found.to_string() })
+            }
         };
         let rate = f64::from(self.learning_rate);
         number("learning_rate", rate, rate > 0.0 && rate.is_finite(), "greater than 0")?;

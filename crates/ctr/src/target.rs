@@ -47,10 +47,10 @@ impl CtrTarget {
         {
             found.reverse();
         }
-        let positive = settings.positive.as_ref().map(|said| match found.contains(said) {
-            true => said.clone(),
-            false => plain(said).into_owned(),
-        });
+        let positive = settings
+            .positive
+            .as_ref()
+            .map(|said| if found.contains(said) { said.clone() } else { plain(said).into_owned() });
         match (found.as_slice(), &positive) {
             ([], _) => Err(Error::NoRows),
             ([value], _) => Err(Error::OneClass { target: name, value: value.clone() }),
@@ -63,7 +63,9 @@ impl CtrTarget {
             }
             ([_, _], _) => Ok(Self { name, loss, classes: found }),
             ([a, b, c, ..], _) => {
-                let (a, b, c) = (a.clone(), b.clone(), c.clone());
+                let a = a.clone();
+                let b = b.clone();
+                let c = c.clone();
                 Err(Error::ManyClasses { target: name, a, b, c })
             }
         }

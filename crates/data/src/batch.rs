@@ -142,7 +142,9 @@ mod tests {
     /// Recorded from Fluid 1.8.5, whose samples in memory have no zeros in sequences.
     #[test]
     fn a_sequence_without_its_zeros_has_one_if_it_is_empty() {
-        let (a, f, d) = (Slot::ids("a"), Slot::floats("f"), Slot::floats("d").dense(&[-1, 2]));
+        let a = Slot::ids("a");
+        let f = Slot::floats("f");
+        let d = Slot::floats("d").dense(&[-1, 2]);
         let slots = [a, f, d];
         let (parser, mut records) = (MultiSlot::new(&slots).unwrap(), Records::default());
         for line in

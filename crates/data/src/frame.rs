@@ -158,7 +158,9 @@ const TOLD_EVERY: u64 = 1 << 10;
 fn read_text(file: &str, source: impl Read) -> Result<DataFrame> {
     let failed = |source| of_read(file, source);
     let mut lines = Lines::new(source);
-    let (mut cells, mut layout, mut columns) = (Cells::default(), None, Vec::new());
+    let mut cells = Cells::default();
+    let mut layout = None;
+    let mut columns = Vec::new();
     let phase = Phase::begin("reading a table", "rows");
     let (n_bytes, read_before) =
         (std::fs::metadata(file).map_or(0, |about| about.len()), read_bytes());
@@ -231,9 +233,10 @@ impl TextLayout {
         cells.split(line, separator)?;
         let is_label = |text: &[u8]| text == b"0" || text == b"1";
         let has_names = separator != b'\t' || cells.len() != N_CLICK_LOG || !is_label(cells.get(0));
-        let names = match has_names {
-            true => (0..cells.len()).map(|at| shown(cells.get(at).trim_ascii())).collect(),
-            false => click_log_names(),
+        let names = if has_names {
+            (0..cells.len()).map(|at| shown(cells.get(at).trim_ascii())).collect()
+        } else {
+            click_log_names()
         };
         Ok(Self { separator, names, has_names })
     }

@@ -148,7 +148,9 @@ impl SampleMemory {
         let mut order = self.order.clone();
         order.sort_by_key(key);
         let used: Vec<Slot> = slots.iter().filter(|slot| slot.used).cloned().collect();
-        let (mut pieces, mut piece, mut n_dropped) = (Vec::new(), Records::default(), 0);
+        let mut pieces = Vec::new();
+        let mut piece = Records::default();
+        let mut n_dropped = 0;
         for group in order.chunk_by(|a, b| key(a) == key(b)) {
             let records: Vec<&[u32]> = group
                 .iter()
@@ -294,7 +296,9 @@ pub(crate) fn ranges(
     let mut range = |at: usize| {
         let position = Position { at: next as u64, ..Position::default() };
         next += each + usize::from(at < extra);
-        let (memory, batcher, used) = (memory.clone(), Batcher::new(slots), Vec::new());
+        let memory = memory.clone();
+        let batcher = Batcher::new(slots);
+        let used = Vec::new();
         Range { memory, position, end: next, batch_size, batcher, used }
     };
     (0..n).map(&mut range).collect()

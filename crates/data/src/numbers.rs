@@ -106,9 +106,10 @@ impl ColumnNumber {
 
 /// A number of 32 bits as its shortest text says it: 0.1, not 0.10000000149. So it is the number that a text file has.
 pub fn widen(short: f32) -> f64 {
-    match short.fract() == 0.0 || !short.is_finite() {
-        true => short.into(),
-        false => short.to_string().parse().unwrap_or(f64::from(short)),
+    if short.fract() == 0.0 || !short.is_finite() {
+        short.into()
+    } else {
+        short.to_string().parse().unwrap_or(f64::from(short))
     }
 }
 

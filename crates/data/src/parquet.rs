@@ -423,11 +423,10 @@ impl Strip {
             }
             C::Int64ColumnReader(reader) => {
                 let (values, levels) = decode(reader, n)?;
-                let values = match unsigned {
-                    true => {
-                        ColumnValues::Unsigned(values.into_iter().map(i64::cast_unsigned).collect())
-                    }
-                    false => ColumnValues::Whole(values),
+                let values = if unsigned {
+                    ColumnValues::Unsigned(values.into_iter().map(i64::cast_unsigned).collect())
+                } else {
+                    ColumnValues::Whole(values)
                 };
                 (values, levels)
             }
@@ -445,11 +444,12 @@ impl Strip {
             }
             C::FixedLenByteArrayColumnReader(reader) => {
                 let (values, levels) = decode(reader, n)?;
-                let values = match self.is_short_float {
-                    true => ColumnValues::Float(
+                let values = if self.is_short_float {
+                    ColumnValues::Float(
                         values.iter().map(|value| short_float(value.as_bytes())).collect(),
-                    ),
-                    false => texts(&values),
+                    )
+                } else {
+                    texts(&values)
                 };
                 (values, levels)
             }
@@ -466,9 +466,10 @@ impl Strip {
             None => values,
         };
         self.place(n, &levels);
-        match self.ends.len() == n {
-            true => Ok(()),
-            false => Err(ParquetError::EOF(format!("{} rows instead of {n}", self.ends.len()))),
+        if self.ends.len() == n {
+            Ok(())
+        } else {
+            Err(ParquetError::EOF(format!("{} rows instead of {n}", self.ends.len())))
         }
     }
 

@@ -167,9 +167,10 @@ impl Pass {
         let is_table = matches!(sink.parser, Parser::Table(_));
         if let Some(fetch) = self.settings.fetch(file) {
             let reason = "what a command prints cannot be, only files as they are".to_string();
-            return match is_table {
-                true => Err(Error::BadParquet { file: file.to_string(), reason }),
-                false => self.read_piped(file, CommandInput::Fetched(fetch), sink).map(|_| ()),
+            return if is_table {
+                Err(Error::BadParquet { file: file.to_string(), reason })
+            } else {
+                self.read_piped(file, CommandInput::Fetched(fetch), sink).map(|_| ())
             };
         }
         let place = self.remotes.file(file)?;
@@ -228,12 +229,11 @@ impl Pass {
         let version = text.version;
         let is_plain = text.is_plain;
         let mut reader = text.opened.reader();
-        let mut lines = match resumes {
-            true => {
-                check_place(file, &mut reader, from)?;
-                Lines::at(reader, from.n_lines, from.byte)
-            }
-            false => Lines::new(reader),
+        let mut lines = if resumes {
+            check_place(file, &mut reader, from)?;
+            Lines::at(reader, from.n_lines, from.byte)
+        } else {
+            Lines::new(reader)
         };
         let counted = Counted { is_plain, version };
         self.lines(file, &mut lines, sink, Some(counted))?.map_err(failed)?;

@@ -209,8 +209,13 @@ fn read(bytes: &mut &[u8]) -> Option<Positions> {
     let mut readers = Vec::new();
     for _ in 0..n {
         let mut next = || number(bytes).filter(|&number| number <= NUMBER_MAX);
-        let (n_batches, n_samples, file, at) = (next()?, next()?, next()?, next()?);
-        let (n_lines, n_files, byte) = (next()?, next()?, next()?);
+        let n_batches = next()?;
+        let n_samples = next()?;
+        let file = next()?;
+        let at = next()?;
+        let n_lines = next()?;
+        let n_files = next()?;
+        let byte = next()?;
         let version = number(bytes)?;
         let n_bytes = size(bytes).filter(|&n| n <= TEXT_BYTES_MAX)?;
         let (text, rest) = bytes.split_at_checked(n_bytes)?;

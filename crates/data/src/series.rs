@@ -85,9 +85,10 @@ impl Values {
         let is_float = |number: &ColumnNumber| {
             matches!(number, ColumnNumber::Float(_) | ColumnNumber::Missing)
         };
-        match numbers.iter().all(is_float) {
-            true => Values::Float(numbers.into_iter().map(ColumnNumber::to_f64).collect()),
-            false => Values::Mixed(numbers),
+        if numbers.iter().all(is_float) {
+            Values::Float(numbers.into_iter().map(ColumnNumber::to_f64).collect())
+        } else {
+            Values::Mixed(numbers)
         }
     }
 

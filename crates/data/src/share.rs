@@ -168,7 +168,9 @@ fn read_head(file: &mut impl Read) -> Option<Head> {
 
 /// Reads blocks until all samples are there.
 fn read_blocks(file: &mut impl Read, n_samples: u64, slots: &[Slot]) -> Option<Vec<Records>> {
-    let (mut pieces, mut piece, mut block) = (Vec::new(), Records::default(), Vec::new());
+    let mut pieces = Vec::new();
+    let mut piece = Records::default();
+    let mut block = Vec::new();
     let (mut n_read, mut sum) = (0, 0);
     while n_read < n_samples {
         let mut head = [[0; 4]; 2];

@@ -133,7 +133,9 @@ pub(crate) fn scatter(
     phase.set_total(own.n_own as u64);
     loop {
         let mut parts = vec![vec![0]; n_trainers];
-        let (mut more, mut n_samples, mut n_bytes) = (true, 0, 0);
+        let mut more = true;
+        let mut n_samples = 0;
+        let mut n_bytes = 0;
         while more && n_samples < own.n_round && n_bytes < ROUND_BYTES {
             more = next(&mut |records, at| {
                 let part = &mut parts[receiver(records, at)];

@@ -64,11 +64,15 @@ fn digits(text: &str) -> Option<i64> {
 /// Days since the beginning of 1970.
 fn days_of(date: &str) -> Option<i64> {
     let mut parts = date.split('-');
-    let (year, month, day) = (parts.next()?, parts.next()?, parts.next()?);
+    let year = parts.next()?;
+    let month = parts.next()?;
+    let day = parts.next()?;
     if parts.next().is_some() || [year.len(), month.len(), day.len()] != [4, 2, 2] {
         return None;
     }
-    let (year, month, day) = (digits(year)?, digits(month)?, digits(day)?);
+    let year = digits(year)?;
+    let month = digits(month)?;
+    let day = digits(day)?;
     let days = days_from_date(year, month, day);
     // A day that there is not becomes one of the next month.
     ((1..=12).contains(&month) && day >= 1 && Date::of_days(days) == Date { year, month, day })
@@ -84,12 +88,16 @@ fn clock_of(text: &str) -> Option<i64> {
     };
     let (clock, fraction) = clock.trim_end().split_once('.').unwrap_or((clock.trim_end(), ""));
     let mut parts = clock.split(':');
-    let (hour, minute, second) = (parts.next()?, parts.next()?, parts.next());
+    let hour = parts.next()?;
+    let minute = parts.next()?;
+    let second = parts.next();
     let second = second.unwrap_or(if fraction.is_empty() { "00" } else { "" });
     if parts.next().is_some() || [hour.len(), minute.len(), second.len()] != [2, 2, 2] {
         return None;
     }
-    let (hour, minute, second) = (digits(hour)?, digits(minute)?, digits(second)?);
+    let hour = digits(hour)?;
+    let minute = digits(minute)?;
+    let second = digits(second)?;
     let are_digits = fraction.bytes().all(|byte| byte.is_ascii_digit());
     if hour > 23 || minute > 59 || second > 59 || !are_digits {
         return None;

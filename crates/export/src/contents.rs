@@ -434,9 +434,10 @@ fn place(path: &Path) -> Result<(PathBuf, Option<String>)> {
     let stem = PICKLES.iter().find_map(|end| text.strip_suffix(end)).unwrap_or(&text);
     let (dir, name) = stem.rsplit_once('/').unwrap_or((".", stem));
     let dir = PathBuf::from(if dir.is_empty() { "/" } else { dir });
-    match name.is_empty() || !dir.join(format!("{name}{}", PICKLES[0])).is_file() {
-        true => Err(Error::NoFolder { path: path.to_path_buf() }),
-        false => Ok((dir, Some(name.to_string()))),
+    if name.is_empty() || !dir.join(format!("{name}{}", PICKLES[0])).is_file() {
+        Err(Error::NoFolder { path: path.to_path_buf() })
+    } else {
+        Ok((dir, Some(name.to_string())))
     }
 }
 

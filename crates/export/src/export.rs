@@ -68,7 +68,10 @@ pub struct ExportOptions {
 impl ExportOptions {
     /// To this format, nothing else said.
     pub fn new(format: ExportFormat) -> Self {
-        let (out, force, table, onnx) = (None, false, None, OnnxOptions::default());
+        let out = None;
+        let force = false;
+        let table = None;
+        let onnx = OnnxOptions::default();
         Self { format, out, force, table, onnx }
     }
 }
@@ -155,9 +158,10 @@ fn chosen<'a>(contents: &'a Contents, dir: &Path, table: Option<&str>) -> Result
     let Some(table) = table else {
         let is_plain = |var: &&HeldVar| !matches!(var.form, HeldForm::Waiting(_));
         let vars: Vec<_> = contents.vars.iter().filter(is_plain).collect();
-        return match vars.is_empty() {
-            true => Err(Error::NothingSaved { path: dir.to_path_buf() }),
-            false => Ok(vars),
+        return if vars.is_empty() {
+            Err(Error::NothingSaved { path: dir.to_path_buf() })
+        } else {
+            Ok(vars)
         };
     };
     let near = || DidYouMean::among(table, contents.vars.iter().map(|var| var.name.as_str()));

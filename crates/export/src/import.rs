@@ -80,7 +80,9 @@ pub fn import_rows(dir: &Path, table: &str, file: &Path) -> Result<Imported> {
     })?;
     let target = ImportTarget { table, dims: var.dims.clone(), dtype: var.dtype };
     if target.dims.len() != 2 || matches!(var.form, HeldForm::Waiting(_)) {
-        let (path, table, dims) = (dir.to_path_buf(), table.to_string(), target.dims);
+        let path = dir.to_path_buf();
+        let table = table.to_string();
+        let dims = target.dims;
         return Err(Error::NotATable { path, table, dims });
     }
     let n_new = size_of(file);
@@ -140,9 +142,10 @@ fn save(contents: &Contents, var: &HeldVar, value: &Value) -> Result<()> {
     for other in contents.beside(var) {
         let (name, dtype) = (other.name.clone(), other.dtype);
         writer.holds(SavedVar { name, dtype, dims: other.dims.clone() });
-        let bytes = match other.name == var.name {
-            true => stream::to_bytes(value),
-            false => stream::to_bytes(&contents.value(other)?),
+        let bytes = if other.name == var.name {
+            stream::to_bytes(value)
+        } else {
+            stream::to_bytes(&contents.value(other)?)
         };
         let bytes = bytes.unwrap_or_default();
         writer.write_all(&bytes).map_err(|source| writer.failed(source))?;

@@ -310,9 +310,8 @@ impl EnvVars<'_> {
             return Err(found.bad("as many addresses as there are ports, or one port for all"));
         }
         let ports = port.iter().chain(std::iter::repeat(&port[0]));
-        let with_port = |(host, port): (&str, &u16)| match host.contains(':') {
-            true => host.to_string(),
-            false => format!("{host}:{port}"),
+        let with_port = |(host, port): (&str, &u16)| {
+            if host.contains(':') { host.to_string() } else { format!("{host}:{port}") }
         };
         let list: Vec<String> = hosts.into_iter().zip(ports).map(with_port).collect();
         FoundVar { name: found.name, value: list.join(",") }.endpoints()
@@ -324,9 +323,8 @@ impl EnvVars<'_> {
         let Some(found) = self.first(TRAINER_IPS) else { return Ok(None) };
         let port = self.port_of("PADDLE_PSERVER_IPS")?.unwrap_or_else(|| vec![PORT]);
         let [port] = port[..] else { return Err(found.bad("addresses, with one port for all")) };
-        let with_port = |host: &str| match host.contains(':') {
-            true => host.to_string(),
-            false => format!("{host}:{port}"),
+        let with_port = |host: &str| {
+            if host.contains(':') { host.to_string() } else { format!("{host}:{port}") }
         };
         let list: Vec<String> = found.items().map(with_port).collect();
         FoundVar { name: found.name, value: list.join(",") }.endpoints().map(Some)

@@ -128,7 +128,9 @@ impl Fleet {
         });
         let mut serving = Serving::default();
         flags.configure(&mut serving);
-        let (split, is_started, log) = (None, false, usual_log());
+        let split = None;
+        let is_started = false;
+        let log = usual_log();
         let _numbers = LastNumbers;
         Self { role, flags, trainer, serving, split, is_started, log, _numbers }
     }
@@ -238,11 +240,10 @@ impl Fleet {
 
     pub(crate) fn need(&self, wanted: RoleKind, what: &'static str) -> Result<()> {
         let name = |kind| if kind == RoleKind::Server { "server" } else { "worker" };
-        match self.role.kind == wanted {
-            true => Ok(()),
-            false => {
-                Err(Error::WrongRole { actual: name(self.role.kind), wanted: name(wanted), what })
-            }
+        if self.role.kind == wanted {
+            Ok(())
+        } else {
+            Err(Error::WrongRole { actual: name(self.role.kind), wanted: name(wanted), what })
         }
     }
 

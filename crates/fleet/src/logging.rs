@@ -33,7 +33,9 @@ pub fn begin() -> Result<()> {
 pub(crate) fn begin_with(choice: LogChoice) -> Result<()> {
     static BEGUN: Mutex<bool> = Mutex::new(false);
     let vars = EnvVars(&env::process);
-    let (mut settings, mode, note_every) = (settings(vars)?, progress(vars)?, note_every(vars)?);
+    let mut settings = settings(vars)?;
+    let mode = progress(vars)?;
+    let note_every = note_every(vars)?;
     if let Some(format) = choice.format {
         settings.format = format;
     }

@@ -64,10 +64,7 @@ impl SafetyOptions {
         let given = self.variables()?;
         let find = |name: &str| given.iter().find(|(known, _)| *known == name);
         let found = access::from_environment(&|name| find(name).map(|(_, value)| value.clone()))?;
-        match self.has_no_secret() {
-            true => Ok(found.check_keys()?),
-            false => Ok(()),
-        }
+        if self.has_no_secret() { Ok(found.check_keys()?) } else { Ok(()) }
     }
 
     /// The files of a certificate; none without one.

@@ -127,7 +127,9 @@ impl TrainerConfig {
         let keeps_step = self.mode.is_some_and(Mode::threads_synchronize);
         let mut lines = Vec::new();
         for at in AS_THREADS.into_iter().filter(|_| keeps_step) {
-            let (name, value, threads) = (TRAINER[at], self.values[at], self.n_threads);
+            let name = TRAINER[at];
+            let value = self.values[at];
+            let threads = self.n_threads;
             if value != u64::from(threads) {
                 lines.push(format!(
                     "WARNING: In sync or half_async mode, {name} must be equal to CPU_NUM. But \

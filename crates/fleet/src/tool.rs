@@ -47,9 +47,10 @@ pub(crate) fn output_of(command: &mut Command, input: &str) -> Result<String> {
         }
     };
     let (out, err) = (out.join().unwrap_or_default(), err.join().unwrap_or_default());
-    match status.success() {
-        true => Ok(out),
-        false => Err(failed(format!("{status}: {}", [out.trim(), err.trim()].join(" ").trim()))),
+    if status.success() {
+        Ok(out)
+    } else {
+        Err(failed(format!("{status}: {}", [out.trim(), err.trim()].join(" ").trim())))
     }
 }
 

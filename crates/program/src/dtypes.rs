@@ -17,7 +17,9 @@ pub(crate) fn check(program: &Program, block: BlockId, op: &OpDesc) -> Result<()
         for var in vars.iter().filter(|var| *var != EMPTY) {
             let meta = &program.need_var(block, var)?.meta;
             if meta.kind.has_tensor() && !allowed.contains(&meta.dtype) {
-                let (op, var, actual) = (op.kind.clone(), var.clone(), meta.dtype);
+                let op = op.kind.clone();
+                let var = var.clone();
+                let actual = meta.dtype;
                 return Err(Error::LayerDType { op, var, allowed, actual });
             }
         }

@@ -91,9 +91,10 @@ impl Account {
         let own = own.fetch_add(n_bytes, Ordering::Relaxed) + n_bytes;
         let together = all.n_bytes.fetch_add(n_bytes, Ordering::Relaxed) + n_bytes;
         let share = all.n_bytes_max / all.n_accounts.load(Ordering::Relaxed).max(1);
-        match together > all.n_bytes_max && own > share {
-            true => Err(Overfull { n_bytes: own, n_bytes_max: all.n_bytes_max }),
-            false => Ok(()),
+        if together > all.n_bytes_max && own > share {
+            Err(Overfull { n_bytes: own, n_bytes_max: all.n_bytes_max })
+        } else {
+            Ok(())
         }
     }
 

@@ -93,9 +93,10 @@ pub fn decide(states: &[TermState]) -> Result<Term, NoCommonCut> {
         Some(loaded) => loaded == base && !term_state.has_member,
         None => term_state.cuts.contains(&base),
     };
-    match is_everywhere && newest().all(fits) {
-        true => Ok(Term { number, base: Some(base) }),
-        false => Ok(Term { number: number + 1, base: None }),
+    if is_everywhere && newest().all(fits) {
+        Ok(Term { number, base: Some(base) })
+    } else {
+        Ok(Term { number: number + 1, base: None })
     }
 }
 

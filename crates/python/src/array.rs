@@ -137,9 +137,10 @@ fn native_type<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
 
 fn in_native_order<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let native = native_type(object)?;
-    match object.getattr("dtype")?.eq(&native)? {
-        true => Ok(object.clone()),
-        false => object.call_method1(intern!(object.py(), "astype"), (native,)),
+    if object.getattr("dtype")?.eq(&native)? {
+        Ok(object.clone())
+    } else {
+        object.call_method1(intern!(object.py(), "astype"), (native,))
     }
 }
 

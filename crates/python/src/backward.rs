@@ -121,9 +121,12 @@ fn variables<'py>(
 }
 
 fn target_names(object: &Bound<'_, PyAny>) -> PyResult<Vec<Option<String>>> {
-    let one = |item: &Bound<'_, PyAny>| match item.is_none() {
-        true => Ok(None),
-        false => Ok(Some(variables(item, "target_gradients")?[0].get().var().name().to_string())),
+    let one = |item: &Bound<'_, PyAny>| {
+        if item.is_none() {
+            Ok(None)
+        } else {
+            Ok(Some(variables(item, "target_gradients")?[0].get().var().name().to_string()))
+        }
     };
     if object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>() {
         return object.try_iter()?.map(|item| one(&item?)).collect();

@@ -86,7 +86,9 @@ impl PyExecutor {
         fleet::watching::begin(None);
         let (mut trainer, raised) = (Trainer::new(), Raised::default());
         trainer.set_job(trainer_job::trainer_job()?.clone());
-        let (feed, fetched, pruned) = (Feed::new(), Vec::new(), Pruned::default());
+        let feed = Feed::new();
+        let fetched = Vec::new();
+        let pruned = Pruned::default();
         let mut state = Runner { trainer, feed, fetched, pruned, raised };
         state.heed_signals();
         Ok(Self { state: Mutex::new(state), closed: AtomicBool::new(false) })

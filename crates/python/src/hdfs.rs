@@ -70,9 +70,8 @@ impl PyHdfsClient {
 
     /// The text of a file without space around it; empty if there is no file.
     fn cat(&self, py: Python<'_>, hdfs_path: &str) -> PyResult<String> {
-        let bytes = self.ask(py, |client| match client.is_file(hdfs_path)? {
-            true => client.read(hdfs_path),
-            false => Ok(Vec::new()),
+        let bytes = self.ask(py, |client| {
+            if client.is_file(hdfs_path)? { client.read(hdfs_path) } else { Ok(Vec::new()) }
         })?;
         Ok(String::from_utf8_lossy(&bytes).trim().to_string())
     }
@@ -96,9 +95,8 @@ impl PyHdfsClient {
 
     /// Makes a folder and those it is in; `None` if something is there already.
     fn makedirs(&self, py: Python<'_>, hdfs_path: &str) -> PyResult<Option<bool>> {
-        self.ask(py, |client| match client.exists(hdfs_path)? {
-            true => Ok(None),
-            false => client.make_dirs(hdfs_path).map(Some),
+        self.ask(py, |client| {
+            if client.exists(hdfs_path)? { Ok(None) } else { client.make_dirs(hdfs_path).map(Some) }
         })
     }
 

@@ -433,14 +433,13 @@ fn create_paddle_predictor(
     let config = config.lock().clone();
     let name_of =
         |path: &str| Path::new(path).file_name().map(|name| name.to_string_lossy().into_owned());
-    let (dir, files) = match config.program.is_empty() {
-        true => (PathBuf::from(&config.dir), ModelFiles::default()),
-        false => {
-            let parent = Path::new(&config.program).parent().unwrap_or(Path::new("."));
-            let dir = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
-            let params = name_of(&config.params);
-            (dir.to_path_buf(), ModelFiles { model: name_of(&config.program), params })
-        }
+    let (dir, files) = if config.program.is_empty() {
+        (PathBuf::from(&config.dir), ModelFiles::default())
+    } else {
+        let parent = Path::new(&config.program).parent().unwrap_or(Path::new("."));
+        let dir = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+        let params = name_of(&config.params);
+        (dir.to_path_buf(), ModelFiles { model: name_of(&config.program), params })
     };
     let predictor = py.detach(|| Predictor::load_files(&dir, files)).map_err(from_predict)?;
     Ok(PyPaddlePredictor { predictor, names_inputs: config.names_inputs, state: Mutex::default() })

@@ -215,7 +215,9 @@ fn load_chosen<'py>(
     vars: Vec<VarDesc>,
     missing: Option<&str>,
 ) -> PyResult<Option<Bound<'py, PyDict>>> {
-    let (py, scope, fits) = (executor.py(), scope_of(executor)?, fit::is_wanted(missing)?);
+    let py = executor.py();
+    let scope = scope_of(executor)?;
+    let fits = fit::is_wanted(missing)?;
     let scope = &scope.get().0;
     let Some(dir) = dir else {
         let bytes =
@@ -369,9 +371,8 @@ pub(crate) fn target_names(object: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
     if !object.is_instance_of::<PyList>() && !object.is_instance_of::<PyTuple>() {
         return Err(wrong());
     }
-    let name = |item: Bound<'_, PyAny>| match item.is_instance_of::<PyVariable>() {
-        true => name_of(&item),
-        false => Err(wrong()),
+    let name = |item: Bound<'_, PyAny>| {
+        if item.is_instance_of::<PyVariable>() { name_of(&item) } else { Err(wrong()) }
     };
     object.try_iter()?.map(|item| name(item?)).collect()
 }

@@ -223,10 +223,8 @@ fn fill(batch: &mut predict::Samples, name: &str, value: &Bound<'_, PyAny>) -> P
     if let Ok(tensor) = value.cast::<PyTensor>() {
         return tensor.get().read(|given| batch.set_tensor(name, given)).map_err(from_predict);
     }
-    let array = match value.hasattr("to_numpy")? {
-        true => value.call_method0("to_numpy")?,
-        false => value.clone(),
-    };
+    let array =
+        if value.hasattr("to_numpy")? { value.call_method0("to_numpy")? } else { value.clone() };
     let is_objects = array.getattr_opt("dtype")?.is_some_and(|dtype| {
         dtype
             .getattr("kind")
@@ -289,18 +287,17 @@ fn sequences<'py>(
     let lengths = items.iter().map(|item| item.len()).collect::<PyResult<Vec<usize>>>()?;
     let filled: Vec<&Bound<'py, PyAny>> =
         items.iter().zip(&lengths).filter(|(_, n)| **n > 0).map(|(item, _)| item).collect();
-    let whole = match filled.is_empty() {
-        true => numpy.call_method1("zeros", (0, "int64"))?,
-        false => {
-            let bits = |item: &&Bound<'py, PyAny>| {
-                let array = exact_array(item)?;
-                let kind: String = array.getattr("dtype")?.getattr("kind")?.extract()?;
-                // Beside numbers with a sign, those without would become floats.
-                if kind == "u" { array.call_method1("astype", ("int64",)) } else { Ok(array) }
-            };
-            let arrays = filled.iter().map(bits).collect::<PyResult<Vec<_>>>()?;
-            numpy.call_method1("concatenate", (arrays,))?
-        }
+    let whole = if filled.is_empty() {
+        numpy.call_method1("zeros", (0, "int64"))?
+    } else {
+        let bits = |item: &&Bound<'py, PyAny>| {
+            let array = exact_array(item)?;
+            let kind: String = array.getattr("dtype")?.getattr("kind")?.extract()?;
+            // Beside numbers with a sign, those without would become floats.
+            if kind == "u" { array.call_method1("astype", ("int64",)) } else { Ok(array) }
+        };
+        let arrays = filled.iter().map(bits).collect::<PyResult<Vec<_>>>()?;
+        numpy.call_method1("concatenate", (arrays,))?
     };
     Ok(Some((whole, lengths)))
 }

@@ -104,7 +104,9 @@ impl Pruned {
         if !targets.prunes {
             return Ok(program);
         }
-        let (id, version, feeds) = (program.id(), program.version(), fed(feed)?);
+        let id = program.id();
+        let version = program.version();
+        let feeds = fed(feed)?;
         let known = self.0.iter().find(|part| {
             part.id == id
                 && part.version == version

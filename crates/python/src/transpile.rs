@@ -157,14 +157,14 @@ fn transpile_collective(
         return Err(PyValueError::new_err(text));
     }
     let mode = CollectiveMode::from_fluid(mode, collective_mode).map_err(from_train)?;
-    let or = |name: &str, other: i64| match job.contains(name)? {
-        true => field::<i64>(job, name),
-        false => Ok(other),
+    let or = |name: &str, other: i64| {
+        if job.contains(name)? { field::<i64>(job, name) } else { Ok(other) }
     };
     let n_rings = or("nccl_comm_num", 1)?.clamp(1, 64) as usize;
-    let is_hierarchical = match job.contains("use_hierarchical_allreduce")? {
-        true => field(job, "use_hierarchical_allreduce")?,
-        false => false,
+    let is_hierarchical = if job.contains("use_hierarchical_allreduce")? {
+        field(job, "use_hierarchical_allreduce")?
+    } else {
+        false
     };
     let job = CollectiveJob {
         trainer_id: field(job, "trainer_id")?,

@@ -125,12 +125,11 @@ impl<'a> LogLine<'a> {
     }
 
     fn text(&self) -> String {
-        let mut line = match self.target == BARE {
-            true => String::new(),
-            false => {
-                let (letter, stamp) = (letter(self.level), self.time.stamp());
-                format!("{letter}{stamp} {:>5} {}] ", thread_id(), self.target)
-            }
+        let mut line = if self.target == BARE {
+            String::new()
+        } else {
+            let (letter, stamp) = (letter(self.level), self.time.stamp());
+            format!("{letter}{stamp} {:>5} {}] ", thread_id(), self.target)
         };
         line += &printable(&self.said.message);
         let spans = self.spans.iter().flat_map(|span| &span.fields);

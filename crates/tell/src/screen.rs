@@ -131,12 +131,14 @@ struct Screen {
 
 impl Screen {
     fn new(draws: bool, note_every: Duration) -> Self {
-        let lines = MultiProgress::with_draw_target(match draws {
-            true => ProgressDrawTarget::stderr_with_hz(DRAWINGS),
-            false => ProgressDrawTarget::hidden(),
+        let lines = MultiProgress::with_draw_target(if draws {
+            ProgressDrawTarget::stderr_with_hz(DRAWINGS)
+        } else {
+            ProgressDrawTarget::hidden()
         });
-        let (shown, changed, is_drawing) =
-            (Mutex::default(), Condvar::new(), AtomicBool::new(false));
+        let shown = Mutex::default();
+        let changed = Condvar::new();
+        let is_drawing = AtomicBool::new(false);
         Self { draws, note_every, is_drawing, lines, shown, changed }
     }
 
@@ -195,10 +197,8 @@ impl Screen {
                     return;
                 }
             }
-            let notes = match self.draws {
-                true => self.draw(&mut shown),
-                false => notes(&mut shown, self.note_every),
-            };
+            let notes =
+                if self.draws { self.draw(&mut shown) } else { notes(&mut shown, self.note_every) };
             drop(shown);
             for note in notes {
                 tracing::info!(target: "paddlewheel::progress", "{note}");

@@ -36,7 +36,9 @@ impl<'a, T> Matrix<'a, T> {
 
 /// `out = alpha * a b + beta * out`, row-major. `out` is not read when `beta` is 0.
 pub fn gemm<T: Float>(alpha: T, a: Matrix<'_, T>, b: Matrix<'_, T>, beta: T, out: &mut [T]) {
-    let (m, k, n) = (a.rows, a.columns, b.columns);
+    let m = a.rows;
+    let k = a.columns;
+    let n = b.columns;
     assert_eq!(k, b.rows, "inner sizes of a matrix product");
     assert_eq!(out.len(), m * n, "a {m} x {n} result");
     let ((a_row, a_column), (b_row, b_column)) = (a.strides(), b.strides());

@@ -281,7 +281,9 @@ mod tests {
 
     #[test]
     fn a_row_has_the_same_bits_among_others() {
-        let (depth, columns, n) = (273, 400, 137);
+        let depth = 273;
+        let columns = 400;
+        let n = 137;
         let matrix = PackedMatrix::new(&numbers(1, depth * columns), depth, columns);
         let (x, bias) = (numbers(2, n * depth), numbers(3, columns));
         let finish = Finish { bias: Some(&bias), relu: true };

@@ -96,9 +96,10 @@ impl Tensor {
     pub fn check_room(dtype: DType, shape: Shape) -> Result<()> {
         let n_bytes = shape.n_elements().saturating_mul(dtype.size());
         let mut probe: Vec<u8> = Vec::new();
-        match n_bytes < ASKED_BYTES_MIN || probe.try_reserve_exact(n_bytes).is_ok() {
-            true => Ok(()),
-            false => Err(Error::NoRoom { shape, n_bytes }),
+        if n_bytes < ASKED_BYTES_MIN || probe.try_reserve_exact(n_bytes).is_ok() {
+            Ok(())
+        } else {
+            Err(Error::NoRoom { shape, n_bytes })
         }
     }
 
@@ -155,10 +156,7 @@ impl Tensor {
     pub fn reserve_rows(&mut self, n_rows: usize) -> Result<()> {
         let shape = self.shape.with_dim(0, n_rows);
         let n_bytes = shape.n_elements().saturating_mul(self.dtype.size());
-        match self.buffer.reserve(n_bytes) {
-            true => Ok(()),
-            false => Err(Error::NoRoom { shape, n_bytes }),
-        }
+        if self.buffer.reserve(n_bytes) { Ok(()) } else { Err(Error::NoRoom { shape, n_bytes }) }
     }
 
     /// The first rows only; keeps memory.

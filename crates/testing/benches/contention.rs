@@ -114,7 +114,9 @@ fn main() {
             many.push(samples_per_s(&plan(TRAINERS), &folder, THREADS));
         }
         let ratios = one.iter().zip(&many).map(|(one, many)| many / one).collect();
-        let (ratio, many, one) = (median(ratios), median(many), median(one));
+        let ratio = median(ratios);
+        let many = median(many);
+        let one = median(one);
         println!("BENCH contention_{mode} ratio={ratio:.3} ours={many:.0} against=one={one:.0}");
     }
 }

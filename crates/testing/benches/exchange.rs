@@ -100,20 +100,17 @@ impl Stream for UnixStream {}
 
 impl Bare {
     fn start(is_unix: bool, n_bytes: usize) -> Self {
-        let (near, mut far): (Box<dyn Stream>, Box<dyn Stream>) = match is_unix {
-            true => {
-                let (near, far) = UnixStream::pair().expect("a pair of sockets");
-                (Box::new(near), Box::new(far))
-            }
-            false => {
-                let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-                let near = TcpStream::connect(listener.local_addr().expect("bound")).expect("it");
-                let (far, _) = listener.accept().expect("it connects");
-                near.set_nodelay(true).expect("a socket");
-                far.set_nodelay(true).expect("a socket");
-                near.set_read_timeout(Some(Duration::from_secs(60))).expect("a socket");
-                (Box::new(near), Box::new(far))
-            }
+        let (near, mut far): (Box<dyn Stream>, Box<dyn Stream>) = if is_unix {
+            let (near, far) = UnixStream::pair().expect("a pair of sockets");
+            (Box::new(near), Box::new(far))
+        } else {
+            let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+            let near = TcpStream::connect(listener.local_addr().expect("bound")).expect("it");
+            let (far, _) = listener.accept().expect("it connects");
+            near.set_nodelay(true).expect("a socket");
+            far.set_nodelay(true).expect("a socket");
+            near.set_read_timeout(Some(Duration::from_secs(60))).expect("a socket");
+            (Box::new(near), Box::new(far))
         };
         let (question, answer) = (vec![1; 3 * n_bytes], vec![2; n_bytes]);
         let (mut asked, said) = (question.clone(), answer.clone());

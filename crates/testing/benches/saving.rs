@@ -34,7 +34,9 @@ fn main() {
         scope.set(&format!("w{at}"), Tensor::new([n], &numbers).expect("numbers"));
     }
     for (name, file) in [("1gb", None), ("1gb_combined", Some("all"))] {
-        let (mut saves, mut loads, mut cached) = (Vec::new(), Vec::new(), Vec::new());
+        let mut saves = Vec::new();
+        let mut loads = Vec::new();
+        let mut cached = Vec::new();
         let folder = dir.path().join(name);
         for turn in 0..N_TURNS + 1 {
             let saved =

@@ -30,7 +30,9 @@ pub fn start(role: Role, mode: Mode) -> Fleet {
     let loss = layers::mean(&mut b, &guess, None).unwrap();
     let mut optimizer = Optimizer::new(Sgd, 0.1);
     let mut watch = Watch { on_line: &mut |_| {}, stops: &mut || false };
-    let (optimizer, loss, limits) = (&mut optimizer, &loss, &Limits::default());
+    let optimizer = &mut optimizer;
+    let loss = &loss;
+    let limits = &Limits::default();
     let what = Minimize { optimizer, loss, limits, strategy };
     fleet.minimize(&mut b, what, &mut watch).unwrap();
     fleet

@@ -223,7 +223,10 @@ fn run_work(plan: &Plan, build: impl Fn() -> (Net, Var) + Sync, work: impl Work)
     let turns = Turns { order: &plan.turns, at: Mutex::default(), moved: Condvar::new() };
     let alarm = Alarm::default();
     let (done, stats) = thread::scope(|scope| {
-        let (build, work, list, dir) = (&build, &work, list.as_str(), folder.path());
+        let build = &build;
+        let work = &work;
+        let list = list.as_str();
+        let dir = folder.path();
         let servers: Vec<_> = endpoints
             .iter()
             .map(|endpoint| {
@@ -269,9 +272,10 @@ fn serve(plan: &Plan, alarm: &Alarm, mut net: Net, list: &str, endpoint: &str) {
     }
     if let Some(dir) = &plan.model {
         let job = main.distributed.as_ref().expect("transpiled");
-        let loaded = match plan.fits {
-            true => io::fit_slices(job, &scope, dir).map(drop),
-            false => io::load_slices(job, &scope, dir),
+        let loaded = if plan.fits {
+            io::fit_slices(job, &scope, dir).map(drop)
+        } else {
+            io::load_slices(job, &scope, dir)
         };
         loaded.unwrap_or_else(|error| panic!("loading: {error}"));
     }

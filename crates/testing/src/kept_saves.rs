@@ -170,9 +170,10 @@ pub fn copy(from: &Path, to: &Path) {
     for entry in made.unwrap_or_else(|error| panic!("{}: {error}", from.display())) {
         let path = entry.expect("an entry").path();
         let target = to.join(path.file_name().expect("a name"));
-        match path.is_dir() {
-            true => copy(&path, &target),
-            false => drop(fs::copy(&path, target).expect("a copy")),
+        if path.is_dir() {
+            copy(&path, &target)
+        } else {
+            drop(fs::copy(&path, target).expect("a copy"))
         }
     }
 }

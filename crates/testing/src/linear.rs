@@ -62,7 +62,9 @@ impl Linear {
         }
         let mut rate: LearningRate = LR.into();
         if self.halving {
-            let (learning_rate, decay_steps, decay_rate) = (f64::from(LR), 1.0, 0.5);
+            let learning_rate = f64::from(LR);
+            let decay_steps = 1.0;
+            let decay_rate = 0.5;
             let decay = Decay { learning_rate, decay_steps, decay_rate, staircase: false };
             rate = layers::exponential_decay(b, decay)?.into();
         }

@@ -62,7 +62,9 @@ impl Mates {
     ) -> Vec<Result<Trained>> {
         let endpoints = free_endpoints(self.n_trainers);
         let endpoints: Vec<String> = endpoints.iter().map(ToString::to_string).collect();
-        let (net, feed, endpoints) = (&net, &feed, endpoints.join(","));
+        let net = &net;
+        let feed = &feed;
+        let endpoints = endpoints.join(",");
         thread::scope(|scope| {
             let start = |me: usize| {
                 let endpoints = endpoints.clone();

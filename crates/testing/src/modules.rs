@@ -23,7 +23,9 @@ fn heads(tree: &str) -> Vec<String> {
     let Some(group) = tree.strip_prefix('{') else {
         return vec![tree.chars().take_while(|&c| is_name(c)).collect()];
     };
-    let (mut depth, mut found, mut is_start) = (0, Vec::new(), true);
+    let mut depth = 0;
+    let mut found = Vec::new();
+    let mut is_start = true;
     for (at, c) in group.char_indices() {
         match c {
             '{' => depth += 1,
@@ -99,9 +101,10 @@ impl Graph {
                 continue;
             }
             let files = modules.entry(name).or_default();
-            match path.is_dir() {
-                true => sources(&path, 0, files),
-                false => files.push((0, fs::read_to_string(path).expect("a source file"))),
+            if path.is_dir() {
+                sources(&path, 0, files)
+            } else {
+                files.push((0, fs::read_to_string(path).expect("a source file")))
             }
         }
         let shown = shown(&root);

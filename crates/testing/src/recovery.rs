@@ -177,10 +177,7 @@ impl Shared {
         if is_awaited {
             std::thread::sleep(PACE);
         }
-        match self.dying[trainer].swap(false, Ordering::Relaxed) {
-            true => Err(Died),
-            false => Ok(()),
-        }
+        if self.dying[trainer].swap(false, Ordering::Relaxed) { Err(Died) } else { Ok(()) }
     }
 
     fn transpile(&self, net: &mut Net, trainer_id: usize) -> Transpiled {
@@ -250,7 +247,9 @@ pub fn run_script(
         endpoints,
     });
     let done = thread::scope(|scope| {
-        let (build, script, shared) = (&build, &script, &shared);
+        let build = &build;
+        let script = &script;
+        let shared = &shared;
         for server in 0..plan.n_servers {
             scope.spawn(move || keep_server(shared, server, build));
         }
@@ -388,7 +387,9 @@ fn train(
     let fail = |what: &str, error: train::Error| -> ! { panic!("trainer {id}, {what}: {error}") };
     let started = exe.run(&net.startup, &scope, &mut Feed::new(), &[]);
     started.unwrap_or_else(|error| fail("startup", error));
-    let (net, scope, folder) = (&net, &scope, shared.folder.as_path());
+    let net = &net;
+    let scope = &scope;
+    let folder = shared.folder.as_path();
     let cluster = &cluster;
     let trainer = Trainer { id, n_starts, net, loss, scope, cluster, folder, shared, dead };
     let ran = script(&trainer, &mut exe);

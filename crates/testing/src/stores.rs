@@ -174,12 +174,11 @@ impl Servers {
                 let trainer = TrainerId(trainer as u32);
                 let store = &self.all[server].store;
                 grads.iter().for_each(|grad| store.check(grad).expect("a gradient"));
-                match self.by_round {
-                    true => rounds.push((trainer, grads)),
-                    false => {
-                        let mut grads = grads.into_iter();
-                        grads.try_for_each(|grad| store.apply(trainer, grad)).expect("it counts");
-                    }
+                if self.by_round {
+                    rounds.push((trainer, grads))
+                } else {
+                    let mut grads = grads.into_iter();
+                    grads.try_for_each(|grad| store.apply(trainer, grad)).expect("it counts");
                 }
             }
             if self.by_round {

@@ -64,7 +64,9 @@ fn a_crowd_neither_hangs_nor_leaks() {
     let (at_rest, marks) = (Wall::new(TRAINERS as usize), Mutex::new(Vec::new()));
     thread::scope(|scope| {
         for id in 0..TRAINERS {
-            let (at, at_rest, marks) = (&at, &at_rest, &marks);
+            let at = &at;
+            let at_rest = &at_rest;
+            let marks = &marks;
             scope.spawn(move || train(id, at, at_rest, marks));
         }
     });

@@ -8,7 +8,9 @@ use testing::tree::{files, read, root, texts};
 
 /// The first lines of tables that have no header: an empty line above cuts them off from theirs.
 fn cut_tables(text: &str) -> Vec<&str> {
-    let (mut above, mut is_code, mut found) = ("", false, Vec::new());
+    let mut above = "";
+    let mut is_code = false;
+    let mut found = Vec::new();
     let mut lines = text.lines().peekable();
     while let Some(line) = lines.next() {
         is_code ^= line.trim_start().starts_with("```");

@@ -247,7 +247,9 @@ fn a_saved_model_is_the_one_fluid_saves_and_infers_the_same() {
 #[test]
 fn a_saved_model_can_be_combined_bare_or_whole() {
     let (session, y) = fit();
-    let (scope, program, targets) = (&session.scope, &session.net.main, [y.as_str()]);
+    let scope = &session.scope;
+    let program = &session.net.main;
+    let targets = [y.as_str()];
     let base = SaveInference { feeds: &["x"], targets: &targets, ..SaveInference::default() };
     let files = |options: &SaveInference<'_>| {
         let dir = tempfile::tempdir().unwrap();

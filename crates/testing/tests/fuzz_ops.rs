@@ -95,9 +95,10 @@ fn no_op_panics_whatever_it_is_given() {
         match panic::catch_unwind(AssertUnwindSafe(|| case.run())) {
             Ok(result) => {
                 let ending = ending(&result);
-                match ending.is_empty() {
-                    true => n_ok += 1,
-                    false => n_refused += 1,
+                if ending.is_empty() {
+                    n_ok += 1
+                } else {
+                    n_refused += 1
                 }
                 pool.learn(case, &ending, &mut random);
             }

@@ -121,7 +121,9 @@ fn tuples(signature: &str) -> Vec<Vec<&str>> {
 
 /// What is between commas, up to the parenthesis that closes.
 fn members(text: &str) -> Vec<&str> {
-    let (mut depth, mut start, mut found) = (0, 0, Vec::new());
+    let mut depth = 0;
+    let mut start = 0;
+    let mut found = Vec::new();
     let mut last = ' ';
     for (at, c) in text.char_indices() {
         depth += i32::from(matches!(c, '(' | '[' | '<'));

@@ -208,7 +208,9 @@ fn pool2d_nhwc_pads(b: &mut Builder<'_>, v: In<'_>, pool_type: &str) -> Result<V
 }
 
 fn pool2d_nhwc_same(b: &mut Builder<'_>, v: In<'_>, pool_type: &str) -> Result<Var> {
-    let (pool_size, pool_stride, pool_padding) = ([3, 3], [2, 2], Padding::Same);
+    let pool_size = [3, 3];
+    let pool_stride = [2, 2];
+    let pool_padding = Padding::Same;
     let options = Pool2d { pool_size, pool_stride, pool_padding, pool_type, ..Pool2d::default() };
     layers::pool2d(b, &v("a"), Pool2d { exclusive: false, data_format: "NHWC", ..options })
 }

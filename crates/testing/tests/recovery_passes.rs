@@ -66,7 +66,9 @@ impl Files {
     fn clicks() -> Self {
         Self::new(2, |trainer, at| {
             let at = trainer * 7919 + at;
-            let (word, a, b) = (at * 7 % N_WORDS as usize, at * 5 % 11, at * 3 % 7);
+            let word = at * 7 % N_WORDS as usize;
+            let a = at * 5 % 11;
+            let b = at * 3 % 7;
             let click = u8::from(word % 3 == 0 || a > b + 2);
             format!("1 {word} 2 {} {} 1 {click}\n", a as f32 / 11.0, b as f32 / 7.0)
         })

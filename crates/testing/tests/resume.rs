@@ -160,9 +160,10 @@ fn read_bytes(said: &[String]) -> Vec<(u64, u64)> {
 fn names_below(folder: &Path) -> Vec<String> {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
-        match entry.file_type().unwrap().is_dir() {
-            true => names.extend(names_below(&entry.path())),
-            false => names.push(entry.file_name().into_string().unwrap()),
+        if entry.file_type().unwrap().is_dir() {
+            names.extend(names_below(&entry.path()))
+        } else {
+            names.push(entry.file_name().into_string().unwrap())
         }
     }
     names.sort();

@@ -49,8 +49,9 @@ fn schedule(b: &mut Builder<'_>, case: &Json) -> Var {
                 Json::Number(rate) => (rate.as_f64().unwrap() as f32).into(),
                 inner => schedule(b, inner).into(),
             };
-            let (steps, start, end) =
-                (number("warmup_steps"), number("start_lr"), number("end_lr"));
+            let steps = number("warmup_steps");
+            let start = number("start_lr");
+            let end = number("end_lr");
             layers::linear_lr_warmup(b, inner, steps, start, end)
         }
         other => panic!("the golden file has a schedule that is not in the table: {other}"),

@@ -219,9 +219,10 @@ impl Store for Notes {
 
     fn save(&self, save: &Save) -> Result<(), Refusal> {
         self.asked.lock().unwrap().push((self.number, save.phase));
-        match self.fails && save.phase == Phase::Write {
-            true => Err(Refusal::Failed("no space left".to_string())),
-            false => Ok(()),
+        if self.fails && save.phase == Phase::Write {
+            Err(Refusal::Failed("no space left".to_string()))
+        } else {
+            Ok(())
         }
     }
 

@@ -34,7 +34,9 @@ fn faults(rng: &mut Rng) -> Faults {
 
 /// Rounds with a fetch after each, all-gathers at either end, and some gradients that nobody fetches.
 fn sync_scripts(rng: &mut Rng, size: Size) -> Vec<Vec<Step>> {
-    let (n_rounds, n_grads, n_all_gathers) = (1 + rng.below(5), rng.below(4), rng.below(3));
+    let n_rounds = 1 + rng.below(5);
+    let n_grads = rng.below(4);
+    let n_all_gathers = rng.below(3);
     let fetch_often = rng.per_mille(800);
     let script = |_| {
         let mut script: Vec<_> = (0..n_all_gathers).map(Step::AllGather).collect();

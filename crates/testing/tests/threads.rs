@@ -45,7 +45,9 @@ fn net_with(table: Embedding) -> (Net, Var) {
 fn write_part(folder: &Path, name: &str, first: usize, n: usize) -> String {
     let mut text = String::new();
     for at in first..first + n {
-        let (word, a, b) = (at * 7 % N_WORDS as usize, at * 5 % 11, at * 3 % 7);
+        let word = at * 7 % N_WORDS as usize;
+        let a = at * 5 % 11;
+        let b = at * 3 % 7;
         let click = u8::from(word % 3 == 0 || a > b + 2);
         writeln!(text, "1 {word} 2 {} {} 1 {click}", a as f32 / 11.0, b as f32 / 7.0).unwrap();
     }

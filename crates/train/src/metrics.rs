@@ -218,7 +218,9 @@ impl Auc {
 
     /// The area, by trapezoids; 0 while one of the classes is absent.
     pub fn area(&self) -> f64 {
-        let (mut tp, mut tn, mut area) = (0.0, 0.0, 0.0);
+        let mut tp = 0.0;
+        let mut tn = 0.0;
+        let mut area = 0.0;
         for (&positives, &negatives) in self.positives.iter().zip(&self.negatives).rev() {
             let before = tp;
             tp += positives as f64;

@@ -150,8 +150,9 @@ mod tests {
 
     #[test]
     fn behaves_like_a_set() {
-        let (mut rows, mut model, mut other) =
-            (RowSet::default(), BTreeSet::new(), RowSet::default());
+        let mut rows = RowSet::default();
+        let mut model = BTreeSet::new();
+        let mut other = RowSet::default();
         for step in 0..3000u64 {
             let row = (tensor::mix(step) % 100_000) as usize;
             assert_eq!(rows.is_new(row), model.insert(row));

@@ -75,7 +75,9 @@ impl Scope {
     fn with_parent(parent: Option<Scope>) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        let (vars, kids, readers) = (Mutex::default(), Mutex::default(), Mutex::default());
+        let vars = Mutex::default();
+        let kids = Mutex::default();
+        let readers = Mutex::default();
         let generation = AtomicU64::new(0);
         let returned = Condvar::new();
         let (is_watched, changed) = (AtomicBool::new(false), Mutex::default());

@@ -19,9 +19,10 @@ const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 impl TextForm {
     /// The one that a client wants: OpenMetrics, unless it knows only the older one.
     pub(crate) fn wanted(request: &HttpRequest) -> Self {
-        match request.accepts.contains("text/plain") && !request.accepts.contains("openmetrics") {
-            true => Self::Prometheus,
-            false => Self::OpenMetrics,
+        if request.accepts.contains("text/plain") && !request.accepts.contains("openmetrics") {
+            Self::Prometheus
+        } else {
+            Self::OpenMetrics
         }
     }
 

@@ -29,7 +29,9 @@ pub(crate) struct Import {
 impl Import {
     pub(crate) fn run(self) -> Result<i32> {
         let imported = ::export::import_rows(&self.dir, &self.table, &self.file)?;
-        let (table, replaced, added) = (&self.table, imported.replaced, imported.added);
+        let table = &self.table;
+        let replaced = imported.replaced;
+        let added = imported.added;
         print(&format!("{table}: {replaced} rows replaced, {added} added\n"))
     }
 }

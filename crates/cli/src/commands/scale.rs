@@ -41,7 +41,9 @@ impl Scale {
     }
 
     pub(super) fn options(self) -> Result<ScaleOptions> {
-        let (folder, n_servers, patience) = (self.folder, self.servers, self.wait_secs);
+        let folder = self.folder;
+        let n_servers = self.servers;
+        let patience = self.wait_secs;
         match n_servers {
             0 => Err(Error::Fleet(Usage::Nobody("server").into())),
             _ => Ok(ScaleOptions { folder, n_servers, patience }),

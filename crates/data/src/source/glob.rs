@@ -156,9 +156,12 @@ impl NameWalk<'_> {
 
     fn walk(&self, at: &str, parts: &[&str], depth: usize, found: &mut Vec<String>) -> Result<()> {
         let Some((&part, rest)) = parts.split_first() else { return Ok(()) };
-        let below = |name: &str| match at.is_empty() || at.ends_with('/') {
-            true => format!("{at}{name}"),
-            false => format!("{at}/{name}"),
+        let below = |name: &str| {
+            if at.is_empty() || at.ends_with('/') {
+                format!("{at}{name}")
+            } else {
+                format!("{at}/{name}")
+            }
         };
         if !has_pattern(part) && !rest.is_empty() {
             return self.walk(&below(part), rest, depth, found);

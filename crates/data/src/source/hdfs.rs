@@ -91,9 +91,10 @@ impl HdfsClient {
     pub(super) fn of_path(name: &str, path: &HdfsPath<'_>, remotes: &Remotes) -> Result<Self> {
         let Stores { hdfs, patience, .. } = &remotes.stores;
         let user = hdfs.user.clone().unwrap_or_default();
-        let way = match hdfs.has_command && path.port == PortOf::Either {
-            true => Way::Command(HadoopCommand::on_path(path.host)),
-            false => Way::Web(Arc::new(NameNode::new(name, path, hdfs, remotes.web()?)?)),
+        let way = if hdfs.has_command && path.port == PortOf::Either {
+            Way::Command(HadoopCommand::on_path(path.host))
+        } else {
+            Way::Web(Arc::new(NameNode::new(name, path, hdfs, remotes.web()?)?))
         };
         Ok(Self { way, patience: *patience, user })
     }
@@ -163,9 +164,12 @@ impl HdfsClient {
             Way::Web(node) => node,
         };
         let base = path.trim_end_matches('/');
-        let named = |status: &FileStatus| match status.name.is_empty() {
-            true => entry(path.to_string(), status),
-            false => entry(format!("{base}/{}", status.name), status),
+        let named = |status: &FileStatus| {
+            if status.name.is_empty() {
+                entry(path.to_string(), status)
+            } else {
+                entry(format!("{base}/{}", status.name), status)
+            }
         };
         match self.ask(path, || node.list(&self.path(path))) {
             Ok(list) => Ok(list.iter().map(named).collect()),
@@ -179,10 +183,7 @@ impl HdfsClient {
         let (mut files, mut folders) = (Vec::new(), vec![path.to_string()]);
         while let Some(folder) = folders.pop() {
             for entry in self.list(&folder)? {
-                match entry.is_dir {
-                    true => folders.push(entry.path),
-                    false => files.push(entry),
-                }
+                if entry.is_dir { folders.push(entry.path) } else { files.push(entry) }
             }
         }
         files.sort_by(|a, b| a.path.cmp(&b.path));

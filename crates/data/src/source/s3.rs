@@ -81,9 +81,10 @@ impl Bucket {
                 let end = if region.starts_with("cn-") { ".cn" } else { "" };
                 let host = format!("s3.{region}.amazonaws.com{end}");
                 // A certificate for all buckets does not cover names with dots.
-                match name.contains('.') {
-                    true => ("https".to_string(), host, format!("/{}", encoded(name, ""))),
-                    false => ("https".to_string(), format!("{name}.{host}"), String::new()),
+                if name.contains('.') {
+                    ("https".to_string(), host, format!("/{}", encoded(name, "")))
+                } else {
+                    ("https".to_string(), format!("{name}.{host}"), String::new())
                 }
             }
         };

@@ -34,7 +34,9 @@ impl SignedTime {
 
     fn from_seconds(seconds: u64) -> Self {
         let (days, rest) = (seconds / 86_400, seconds % 86_400);
-        let (hour, minute, second) = (rest / 3600, rest / 60 % 60, rest % 60);
+        let hour = rest / 3600;
+        let minute = rest / 60 % 60;
+        let second = rest % 60;
         // Days are counted from the first of March of year 0, so that leap days come last.
         let day = days + 719_468;
         let era = day / 146_097;

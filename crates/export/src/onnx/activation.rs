@@ -100,21 +100,18 @@ pub(super) fn logsigmoid(c: &mut Convert<'_>) -> Result<()> {
 pub(super) fn gelu(c: &mut Convert<'_>) -> Result<()> {
     let x = c.input("X")?;
     let (half, one) = (c.number("X", 0.5)?, c.number("X", 1.0)?);
-    let inner = match c.op.attrs.bool("approximate", false)? {
-        false => {
-            let root = c.number("X", FRAC_1_SQRT_2)?;
-            let scaled = c.node("Mul", &[&x, &root], Vec::new());
-            c.node("Erf", &[&scaled], Vec::new())
-        }
-        true => {
-            let scale = c.number("X", FRAC_2_SQRT_PI * FRAC_1_SQRT_2)?;
-            let (cubic, three) = (c.number("X", 0.044715)?, c.number("X", 3.0)?);
-            let power = c.node("Pow", &[&x, &three], Vec::new());
-            let power = c.node("Mul", &[&power, &cubic], Vec::new());
-            let sum = c.node("Add", &[&x, &power], Vec::new());
-            let scaled = c.node("Mul", &[&sum, &scale], Vec::new());
-            c.node("Tanh", &[&scaled], Vec::new())
-        }
+    let inner = if c.op.attrs.bool("approximate", false)? {
+        let scale = c.number("X", FRAC_2_SQRT_PI * FRAC_1_SQRT_2)?;
+        let (cubic, three) = (c.number("X", 0.044715)?, c.number("X", 3.0)?);
+        let power = c.node("Pow", &[&x, &three], Vec::new());
+        let power = c.node("Mul", &[&power, &cubic], Vec::new());
+        let sum = c.node("Add", &[&x, &power], Vec::new());
+        let scaled = c.node("Mul", &[&sum, &scale], Vec::new());
+        c.node("Tanh", &[&scaled], Vec::new())
+    } else {
+        let root = c.number("X", FRAC_1_SQRT_2)?;
+        let scaled = c.node("Mul", &[&x, &root], Vec::new());
+        c.node("Erf", &[&scaled], Vec::new())
     };
     let gate = c.node("Add", &[&inner, &one], Vec::new());
     let product = c.node("Mul", &[&x, &gate], Vec::new());

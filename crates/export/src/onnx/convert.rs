@@ -29,7 +29,9 @@ impl Convert<'_> {
     /// The error that says why this op cannot be converted.
     pub(super) fn refuse(&self, problem: impl Into<String>, advice: &'static str) -> Error {
         let var = self.op.writes().next().unwrap_or_default().to_string();
-        let (op, problem, index) = (self.op.kind.clone(), problem.into(), self.index);
+        let op = self.op.kind.clone();
+        let problem = problem.into();
+        let index = self.index;
         Error::NoOnnx { op, block: 0, index, var, problem, advice }
     }
 
@@ -125,9 +127,10 @@ impl Convert<'_> {
     pub(super) fn axis(&self, attr: &str, default: i64, rank: usize) -> Result<i64> {
         let axis = self.op.attrs.int(attr, default)?;
         let axis = if axis < 0 { axis + rank as i64 } else { axis };
-        match (0..rank as i64).contains(&axis) {
-            true => Ok(axis),
-            false => Err(self.refuse(format!("its {attr} is no dimension of {rank}"), CUT)),
+        if (0..rank as i64).contains(&axis) {
+            Ok(axis)
+        } else {
+            Err(self.refuse(format!("its {attr} is no dimension of {rank}"), CUT))
         }
     }
 

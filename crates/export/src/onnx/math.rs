@@ -32,9 +32,10 @@ pub(super) fn mul(c: &mut Convert<'_>) -> Result<()> {
         return c.out("Out", "MatMul", &[&x, &y], Vec::new());
     }
     let flat = c.node("Flatten", &[&x], int("axis", x_rows));
-    let y = match y_dims.len() == 2 && y_rows == 1 {
-        true => y,
-        false => c.node("Flatten", &[&y], int("axis", y_rows)),
+    let y = if y_dims.len() == 2 && y_rows == 1 {
+        y
+    } else {
+        c.node("Flatten", &[&y], int("axis", y_rows))
     };
     let columns = y_dims.get(y_rows as usize..).unwrap_or_default().to_vec();
     if x_rows == 1 && columns.len() == 1 {
@@ -59,9 +60,10 @@ pub(super) fn matmul(c: &mut Convert<'_>) -> Result<()> {
         let side = c.input(port)?;
         let mut order: Vec<i64> = (0..rank as i64).collect();
         order.swap(rank - 1, rank - 2);
-        sides.push(match c.op.attrs.bool(attr, false)? {
-            true => c.node("Transpose", &[&side], ints("perm", order)),
-            false => side,
+        sides.push(if c.op.attrs.bool(attr, false)? {
+            c.node("Transpose", &[&side], ints("perm", order))
+        } else {
+            side
         });
     }
     let alpha = c.op.attrs.float("alpha", 1.0)?;

@@ -79,9 +79,10 @@ impl OnnxModel {
         add_targets(&mut graph, program, &targets, contents)?;
         drop_unused(&mut graph.file);
         let n_bytes = graph.file.encoded().n_bytes;
-        match n_bytes > BYTES_MAX {
-            true => Err(Error::TooLarge { n_bytes, max: BYTES_MAX }),
-            false => Ok(Self { file: graph.file }),
+        if n_bytes > BYTES_MAX {
+            Err(Error::TooLarge { n_bytes, max: BYTES_MAX })
+        } else {
+            Ok(Self { file: graph.file })
         }
     }
 
@@ -140,9 +141,10 @@ fn add_targets(
         let value = graph.value(target).ok_or_else(missing)?;
         let meta = program.need_var(0, target)?.meta.clone();
         let is_input = graph.file.inputs.iter().any(|info| info.name == value);
-        let name = match value == *target && !is_input {
-            true => value,
-            false => graph.node("Identity", &[&value], Vec::new()),
+        let name = if value == *target && !is_input {
+            value
+        } else {
+            graph.node("Identity", &[&value], Vec::new())
         };
         graph.file.outputs.push(ValueInfo { name, dtype: meta.dtype, dims: meta.dims });
     }

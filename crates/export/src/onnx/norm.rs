@@ -53,12 +53,11 @@ pub(super) fn layer_norm(c: &mut Convert<'_>) -> Result<()> {
     let x = c.input("X")?;
     let mut inputs = vec![x];
     for (port, number) in [("Scale", 1.0), ("Bias", 0.0)] {
-        inputs.push(match c.has(port) {
-            true => {
-                let value = c.input(port)?;
-                c.reshaped(&value, &inner)
-            }
-            false => c.graph.constant("numbers", number_of(dtype, number, Shape::new(&sizes))),
+        inputs.push(if c.has(port) {
+            let value = c.input(port)?;
+            c.reshaped(&value, &inner)
+        } else {
+            c.graph.constant("numbers", number_of(dtype, number, Shape::new(&sizes)))
         });
     }
     let inputs: Vec<&str> = inputs.iter().map(String::as_str).collect();

@@ -21,9 +21,10 @@ pub(super) fn reduce(c: &mut Convert<'_>, op: &'static str) -> Result<()> {
         None => vec![0],
         _ => attrs.ints("dim")?,
     };
-    let mut axes: Vec<i64> = match attrs.bool("reduce_all", false)? {
-        true => (0..rank).collect(),
-        false => given.iter().map(|&dim| if dim < 0 { dim + rank } else { dim }).collect(),
+    let mut axes: Vec<i64> = if attrs.bool("reduce_all", false)? {
+        (0..rank).collect()
+    } else {
+        given.iter().map(|&dim| if dim < 0 { dim + rank } else { dim }).collect()
     };
     axes.sort_unstable();
     axes.dedup();

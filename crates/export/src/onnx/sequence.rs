@@ -48,9 +48,10 @@ pub(super) fn conv(c: &mut Convert<'_>) -> Result<()> {
 }
 
 fn must_be_one_step(c: &Convert<'_>) -> Result<()> {
-    match c.options.one_id {
-        true => Ok(()),
-        false => Err(c.refuse("ONNX has no sequences of different lengths", ONE_ID)),
+    if c.options.one_id {
+        Ok(())
+    } else {
+        Err(c.refuse("ONNX has no sequences of different lengths", ONE_ID))
     }
 }
 

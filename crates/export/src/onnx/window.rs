@@ -77,9 +77,10 @@ pub(super) fn pool2d(c: &mut Convert<'_>) -> Result<()> {
     let &[height, width] = &ksize[..] else {
         return Err(c.refuse("its window has not two sizes", CUT));
     };
-    let sides = match is_adaptive {
-        true => shared_out(c, [height, width])?,
-        false => sides(c, "X", "Out", [height, width])?,
+    let sides = if is_adaptive {
+        shared_out(c, [height, width])?
+    } else {
+        sides(c, "X", "Out", [height, width])?
     };
     // A runtime takes no window that may lie on nothing but padding.
     if sides.both().iter().any(|side| side.before >= side.kernel || side.after >= side.kernel) {
@@ -101,9 +102,10 @@ fn is_last(c: &Convert<'_>) -> Result<bool> {
 /// Images, channels first.
 fn images(c: &mut Convert<'_>, port: &str) -> Result<String> {
     let value = c.input(port)?;
-    Ok(match is_last(c)? {
-        true => c.node("Transpose", &[&value], ints("perm", FIRST.to_vec())),
-        false => value,
+    Ok(if is_last(c)? {
+        c.node("Transpose", &[&value], ints("perm", FIRST.to_vec()))
+    } else {
+        value
     })
 }
 

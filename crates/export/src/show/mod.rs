@@ -69,9 +69,10 @@ pub fn picture(path: &Path) -> Result<String> {
 fn contents_text(path: &Path, contents: &Contents) -> String {
     let mut text = format!("{}: {}", path.display(), counted(contents.n_files, "file"));
     write!(text, ", {} bytes", grouped(contents.n_bytes)).expect("text grows");
-    let checked = match contents.is_listed() {
-        true => ", checksums match",
-        false => ", no list of files: another program wrote it",
+    let checked = if contents.is_listed() {
+        ", checksums match"
+    } else {
+        ", no list of files: another program wrote it"
     };
     text.push_str(checked);
     text.push('\n');
@@ -161,9 +162,10 @@ fn attrs(op: &OpDesc) -> String {
 }
 
 fn cut(text: &str) -> String {
-    match text.chars().count() > CELL_MAX {
-        true => text.chars().take(CELL_MAX - 1).chain(['…']).collect(),
-        false => text.to_string(),
+    if text.chars().count() > CELL_MAX {
+        text.chars().take(CELL_MAX - 1).chain(['…']).collect()
+    } else {
+        text.to_string()
     }
 }
 

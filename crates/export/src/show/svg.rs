@@ -132,9 +132,10 @@ fn graph(program: &Program) -> (Vec<DrawnNode>, NodesBefore) {
 }
 
 fn cut(text: &str) -> String {
-    match text.chars().count() > NAME_MAX {
-        true => text.chars().take(NAME_MAX - 1).chain(['…']).collect(),
-        false => text.to_string(),
+    if text.chars().count() > NAME_MAX {
+        text.chars().take(NAME_MAX - 1).chain(['…']).collect()
+    } else {
+        text.to_string()
     }
 }
 

@@ -105,9 +105,10 @@ fn placed(meeting: &Rendezvous, place: Place) -> Result<Role> {
     // Those with port 0 do not listen.
     let trainers: Vec<_> = place.trainers.into_iter().filter(|one| one.port > 0).collect();
     let is_job = n_trainers > 0 && !(trainers.is_empty() && place.servers.is_empty());
-    match is_job {
-        true => Ok(Role { kind, id: place.id, n_trainers, servers: place.servers, trainers }),
-        false => Err(Error::OneSided { n_servers: place.servers.len(), n_trainers }),
+    if is_job {
+        Ok(Role { kind, id: place.id, n_trainers, servers: place.servers, trainers })
+    } else {
+        Err(Error::OneSided { n_servers: place.servers.len(), n_trainers })
     }
 }
 

@@ -60,9 +60,10 @@ impl Logs {
     /// Takes a folder. Launchers of one job on several nodes may share one, because their files have different
     /// names.
     pub(super) fn take(request: &LogRequest<'_>) -> Result<Self> {
-        match request.is_own {
-            true => Self::own(request),
-            false => Ok(Self::named(request.folder, request.node)),
+        if request.is_own {
+            Self::own(request)
+        } else {
+            Ok(Self::named(request.folder, request.node))
         }
     }
 

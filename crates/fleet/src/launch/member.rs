@@ -292,9 +292,10 @@ impl Member {
             None => console.say(&end),
             Some(log) => {
                 let (log, lines) = (log.display(), self.last_lines());
-                match lines.is_empty() {
-                    true => console.say(&format!("{end}; {log} is empty")),
-                    false => console.say(&format!("{end}; the last lines of {log}:")),
+                if lines.is_empty() {
+                    console.say(&format!("{end}; {log} is empty"))
+                } else {
+                    console.say(&format!("{end}; the last lines of {log}:"))
                 }
                 lines.iter().for_each(|line| console.say(&format!("  | {line}")));
             }

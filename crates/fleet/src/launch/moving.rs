@@ -85,7 +85,9 @@ impl Moving {
         for process in &processes {
             newcomers.push(Member::start(starter, process, group)?);
         }
-        let (folder, since, ports) = (folder.to_path_buf(), Instant::now(), Some(ports));
+        let folder = folder.to_path_buf();
+        let since = Instant::now();
+        let ports = Some(ports);
         Ok(Self { folder, request, endpoints, newcomers, stage: MovePhase::Start, since, ports })
     }
 

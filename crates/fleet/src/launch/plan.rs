@@ -149,9 +149,10 @@ pub(crate) fn ps(options: PsOptions) -> Result<Job> {
     check_unique(&options.endpoints)?;
     // A list of end points without a word about machines is all for this one, as in Fluid.
     let is_whole = options.node.is_none() && !nodes.is_wide();
-    let servers = match is_listed {
-        true => options.endpoints.clone(),
-        false => endpoints(&options, &nodes, &mut ports, &mut lines)?,
+    let servers = if is_listed {
+        options.endpoints.clone()
+    } else {
+        endpoints(&options, &nodes, &mut ports, &mut lines)?
     };
     let is_here = |server: &Endpoint| is_whole || server.host == nodes.own();
     let own: Vec<_> = (0..servers.len()).filter(|&at| is_here(&servers[at])).collect();
@@ -361,9 +362,10 @@ pub(crate) fn collective(
     var: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Job> {
     let (mut ports, mut lines) = (Ports::default(), Vec::new());
-    let (all, own) = match options.is_cloud {
-        true => cloud_nodes(EnvVars(var))?,
-        false => (options.nodes.clone(), options.node.clone()),
+    let (all, own) = if options.is_cloud {
+        cloud_nodes(EnvVars(var))?
+    } else {
+        (options.nodes.clone(), options.node.clone())
     };
     let nodes = Nodes::new(all, own)?;
     let n = options.n_processes;

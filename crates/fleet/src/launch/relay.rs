@@ -238,10 +238,7 @@ fn pass_on(
             if !held.is_empty() && last_read.elapsed() >= LINE_END {
                 pass(&std::mem::take(&mut held));
             }
-            match is_over() {
-                true => break,
-                false => continue,
-            }
+            if is_over() { break } else { continue }
         }
         match from.read(&mut block) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,

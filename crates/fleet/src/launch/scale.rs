@@ -86,10 +86,7 @@ pub(super) fn wanted(folder: &Path) -> Option<ScaleRequest> {
 /// A launcher begins. What was asked of the one before is dropped, unless somebody waits for it: then it is
 /// asked of this one.
 pub(super) fn begin(folder: &Path) -> Result<()> {
-    match snapshots::is_held(&folder.join(LOCK)) {
-        true => Ok(()),
-        false => remove(folder, WANTED),
-    }
+    if snapshots::is_held(&folder.join(LOCK)) { Ok(()) } else { remove(folder, WANTED) }
 }
 
 /// Tells the asker that the job has the servers that were asked for; the request is done with.
@@ -113,9 +110,10 @@ pub(super) fn ask(options: &ScaleOptions, console: &mut Console) -> Result<()> {
     let n_before = n_servers(folder)?;
     if !snapshots::is_in_use(folder) {
         let (folder, nodes) = (folder.to_path_buf(), snapshots::nodes_in_use(folder));
-        return Err(match nodes.is_empty() {
-            true => ScaleError::NotRunning(folder).into(),
-            false => ScaleError::SeveralMachines { folder, nodes }.into(),
+        return Err(if nodes.is_empty() {
+            ScaleError::NotRunning(folder).into()
+        } else {
+            ScaleError::SeveralMachines { folder, nodes }.into()
         });
     }
     if n_before == options.n_servers {

@@ -40,9 +40,10 @@ pub(super) fn prepare(
     };
     let access = access::from_environment(&|name| given(name).or_else(|| var(name)))?;
     check(job, &access)?;
-    match access.secret.is_none() && !access.insecure && !job.is_wide {
-        true => shared.push((SECRET[0], Secret::random_text()?)),
-        false => access.check_keys()?,
+    if access.secret.is_none() && !access.insecure && !job.is_wide {
+        shared.push((SECRET[0], Secret::random_text()?))
+    } else {
+        access.check_keys()?
     }
     Ok(SecretVars(shared))
 }

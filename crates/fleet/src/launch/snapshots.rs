@@ -224,10 +224,8 @@ impl Snapshots {
         let found = read_job(&folder)?;
         if let Some(theirs) = &found {
             let ours = &wanted.identity;
-            let is_ours = match is_resumed {
-                true => ours.has_command_of(theirs),
-                false => ours.goes_on_with(theirs),
-            };
+            let is_ours =
+                if is_resumed { ours.has_command_of(theirs) } else { ours.goes_on_with(theirs) };
             if !is_ours {
                 let (ours, theirs) = (ours.words(), theirs.words());
                 return Err(SnapshotError::OtherJob { folder, theirs, ours }.into());

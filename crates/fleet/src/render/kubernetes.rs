@@ -29,7 +29,9 @@ pub(super) fn render(options: &RenderOptions) -> Result<String> {
 
 /// Pods have names before they are ready: servers and trainers look for each other while they start.
 fn service(options: &RenderOptions) -> String {
-    let (name, port, namespace) = (&options.name, options.port(), namespace(options, 2));
+    let name = &options.name;
+    let port = options.port();
+    let namespace = namespace(options, 2);
     format!(
         "apiVersion: v1\nkind: Service\nmetadata:\n  name: {name}\n{namespace}  labels: {{app: {name}}}\nspec:\n  \
          clusterIP: None\n  publishNotReadyAddresses: true\n  selector: {{app: {name}}}\n  ports:\n  \
@@ -57,7 +59,9 @@ fn server(options: &RenderOptions, servers: &str, at: usize) -> Result<String> {
 }
 
 fn trainers(options: &RenderOptions, servers: &str) -> Result<String> {
-    let (name, n, restarts) = (&options.name, options.n_trainers, options.max_restarts);
+    let name = &options.name;
+    let n = options.n_trainers;
+    let restarts = options.max_restarts;
     let env = variables(options, "TRAINER", servers)?;
     let containers =
         container(options, "trainer", &env, &mounts(options, &[])?) + &volumes(options, "")?;

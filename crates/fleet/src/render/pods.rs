@@ -140,8 +140,9 @@ pub(super) fn refuse(
     is_good: bool,
     expected: &'static str,
 ) -> Result<()> {
-    match is_good {
-        true => Ok(()),
-        false => Err(Usage::BadValue { option, value: value.to_string(), expected }.into()),
+    if is_good {
+        Ok(())
+    } else {
+        Err(Usage::BadValue { option, value: value.to_string(), expected }.into())
     }
 }

@@ -17,8 +17,9 @@ pub(super) fn render(options: &RenderOptions) -> Result<String> {
     };
     let words = [options.script.path.to_string_lossy().into_owned()];
     let words: Vec<_> = words.iter().chain(&options.script.arguments).map(|w| quoted(w)).collect();
-    let (secs, restarts, command) =
-        (options.snapshot_secs(), options.max_restarts, words.join(" "));
+    let secs = options.snapshot_secs();
+    let restarts = options.max_restarts;
+    let command = words.join(" ");
     let folder = match &options.snapshot_dir {
         Some(folder) => quoted(&folder.to_string_lossy()),
         None => format!("\"$SLURM_SUBMIT_DIR/{name}-snapshots\""),
@@ -98,8 +99,9 @@ fn megabytes(memory: &str, cpus: usize) -> String {
 /// A word that a shell takes as it is.
 pub(super) fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
-    match !word.is_empty() && word.chars().all(is_plain) {
-        true => word.to_string(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.to_string()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
     }
 }

@@ -15,9 +15,10 @@ const BYTES_MAX: usize = 64 << 20;
 pub fn read_request(bytes: &[u8], batch: &mut Samples) -> bool {
     let Some(request) = HttpRequest::from_bytes(bytes) else { return false };
     let held = &mut Budget::new(BYTES_MAX).hold();
-    let filled = match request.kind.starts_with(COLUMNS) {
-        true => raw::fill(&request.body, batch),
-        false => json::fill(&request.body, batch, &mut Allowed { held, n_samples_max: usize::MAX }),
+    let filled = if request.kind.starts_with(COLUMNS) {
+        raw::fill(&request.body, batch)
+    } else {
+        json::fill(&request.body, batch, &mut Allowed { held, n_samples_max: usize::MAX })
     };
     filled.is_ok() && batch.n_samples().is_ok()
 }

@@ -195,9 +195,12 @@ fn predict(
         Err(NotPredicted::Full) => ServerAnswer::error(503, "too many requests wait; try again"),
         Err(NotPredicted::NoMemory(no_memory)) => ServerAnswer::no_memory(no_memory),
         Err(NotPredicted::Late) => ServerAnswer::error(504, "the prediction was not made in time"),
-        Err(NotPredicted::Failed(error)) => match error.is_of_request() {
-            true => ServerAnswer::error(400, &error.to_string()),
-            false => ServerAnswer::error(500, &error.to_string()),
-        },
+        Err(NotPredicted::Failed(error)) => {
+            if error.is_of_request() {
+                ServerAnswer::error(400, &error.to_string())
+            } else {
+                ServerAnswer::error(500, &error.to_string())
+            }
+        }
     }
 }

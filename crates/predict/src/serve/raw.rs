@@ -90,9 +90,10 @@ fn for_each_column(
         let name = String::from_utf8_lossy(body.take(usize::from(n_name))?).into_owned();
         read(&mut body, name, n_samples)?;
     }
-    match body.0.is_empty() {
-        true => Ok(()),
-        false => Err(BadBody::Form("there are bytes behind the last column".to_string())),
+    if body.0.is_empty() {
+        Ok(())
+    } else {
+        Err(BadBody::Form("there are bytes behind the last column".to_string()))
     }
 }
 
@@ -245,7 +246,9 @@ mod tests {
         fill(&body(), &mut filled).unwrap();
         assert_eq!(filled.n_samples().unwrap(), 2);
         let out = Tensor::new([2, 1], &[0.25f32, 0.75]).unwrap();
-        let (mut bytes, names, outputs) = (Vec::new(), ["p".to_string()], [out]);
+        let mut bytes = Vec::new();
+        let names = ["p".to_string()];
+        let outputs = [out];
         write(&mut bytes, &names, &outputs, 2).unwrap();
         assert_eq!(bytes.len(), n_bytes(&names, &outputs));
         let values: Vec<u8> = [0.25f32, 0.75].iter().flat_map(|x| x.to_le_bytes()).collect();

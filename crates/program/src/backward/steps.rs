@@ -66,10 +66,8 @@ pub(super) fn grad_of_branch(
         grad = grad.input(port, op.output_names(port));
     }
     grad = grad.input("Out@GRAD", outs.iter().map(|out| names::grad(out)).collect::<Vec<_>>());
-    let name = |var: &String| match no_grad.contains(var) {
-        true => EMPTY.to_string(),
-        false => names::grad(var),
-    };
+    let name =
+        |var: &String| if no_grad.contains(var) { EMPTY.to_string() } else { names::grad(var) };
     grad = grad.output("Input@GRAD", inputs.iter().map(name).collect::<Vec<_>>());
     grad.attrs = op.attrs.clone();
     grad.attrs.set("sub_block", Attr::Block(backward as i32));
@@ -99,10 +97,8 @@ fn op_for(forward: &OpDesc, backward: BlockId, no_grad: &HashSet<String>) -> OpD
     let arriving = forward.output_names("outputs").iter().map(|var| names::grad(var));
     op = op.input("outputs@GRAD", arriving.collect::<Vec<_>>());
     for port in ["inputs", "initial_states", "parameters"] {
-        let name = |var: &String| match no_grad.contains(var) {
-            true => EMPTY.to_string(),
-            false => names::grad(var),
-        };
+        let name =
+            |var: &String| if no_grad.contains(var) { EMPTY.to_string() } else { names::grad(var) };
         let grads: Vec<String> = forward.input_names(port).iter().map(name).collect();
         op = op.output(&names::grad(port), grads);
     }

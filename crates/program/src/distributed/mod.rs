@@ -175,8 +175,9 @@ impl Distributed {
     /// What all processes of a job must agree on, besides the parameters: how many they are, and
     /// what servers do.
     pub fn terms(&self) -> String {
-        let (mode, n_trainers, n_servers) =
-            (self.mode.terms(), self.n_trainers, self.endpoints.len());
+        let mode = self.mode.terms();
+        let n_trainers = self.n_trainers;
+        let n_servers = self.endpoints.len();
         format!("{mode} training, {n_trainers} trainers, {n_servers} servers")
     }
 

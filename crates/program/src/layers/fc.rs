@@ -36,7 +36,9 @@ impl Default for Fc<'_> {
 /// `act(sum of inputs x weights + bias)`, `size` columns wide; one weight per input.
 pub fn fc(b: &mut Builder<'_>, inputs: &[Var], size: i64, options: Fc<'_>) -> Result<Var> {
     let Some(first) = inputs.first() else {
-        let (layer, argument, rule) = ("fc", "input", "at least one variable is needed");
+        let layer = "fc";
+        let argument = "input";
+        let rule = "at least one variable is needed";
         return Err(Error::BadArgument { layer, argument, rule, actual: "none".to_string() });
     };
     let n_row_dims = n_row_dims(options.num_flatten_dims, b.meta(first)?.dims.len())?;

@@ -127,7 +127,9 @@ pub fn conv2d(
     }
     let groups = i64::from(options.groups.unwrap_or(1));
     if groups < 1 || channels % groups != 0 {
-        let (layer, argument, rule) = ("conv2d", "groups", "must divide the number of channels");
+        let layer = "conv2d";
+        let argument = "groups";
+        let rule = "must divide the number of channels";
         return Err(Error::BadArgument { layer, argument, rule, actual: groups.to_string() });
     }
     let alone = options.groups.map(i64::from) == Some(channels);

@@ -71,7 +71,9 @@ layers! { losses;
     fn kldiv_loss(x: Floats, target: Floats; reduction: Text = "mean", name: Name = None) -> Var { |b|
         if !["none", "batchmean", "mean", "sum"].contains(&reduction) {
             let rule = "must be none, batchmean, mean or sum";
-            let (layer, argument, actual) = ("kldiv_loss", "reduction", reduction.to_string());
+            let layer = "kldiv_loss";
+            let argument = "reduction";
+            let actual = reduction.to_string();
             return Err(Error::BadArgument { layer, argument, rule, actual });
         }
         let op = one_op(b, "kldiv_loss", name).input("X", x).input("Target", target);

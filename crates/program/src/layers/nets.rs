@@ -155,7 +155,9 @@ pub fn img_conv_group(
 pub fn glu(b: &mut Builder<'_>, input: &Var, dim: i32) -> Result<Var> {
     let halves = split(b, input, &Parts::Equal(2), dim, None)?;
     let [value, gate] = halves.as_slice() else {
-        let (layer, argument, rule) = ("glu", "input", "must split into two halves");
+        let layer = "glu";
+        let argument = "input";
+        let rule = "must split into two halves";
         return Err(Error::BadArgument { layer, argument, rule, actual: halves.len().to_string() });
     };
     let gate = sigmoid(b, gate, None)?;
@@ -265,7 +267,9 @@ mod tests {
         let mut net = Net::default();
         let mut b = net.builder();
         let x = data(&mut b, "x", &[1, 28, 28], Data::default()).unwrap();
-        let (filter_size, pool_size, pool_stride) = ([5, 5], [2, 2], [2, 2]);
+        let filter_size = [5, 5];
+        let pool_size = [2, 2];
+        let pool_stride = [2, 2];
         let sizes = ConvPoolSizes { num_filters: 20, filter_size, pool_size, pool_stride };
         let conv = Conv2d { act: Some("relu"), ..Conv2d::default() };
         let options = SimpleImgConvPool { conv, ..SimpleImgConvPool::default() };
@@ -312,7 +316,9 @@ mod tests {
         let mut net = Net::default();
         let mut b = net.builder();
         let mut input = |name: &str| data(&mut b, name, &[3, 8], Data::default()).unwrap();
-        let (q, k, v) = (input("q"), input("k"), input("v"));
+        let q = input("q");
+        let k = input("k");
+        let v = input("v");
         let options = Attention { num_heads: 2, dropout_rate: 0.1 };
         let y = scaled_dot_product_attention(&mut b, &q, &k, &v, options).unwrap();
         assert_eq!((y.name(), &*b.meta(&y).unwrap().dims), ("reshape2_5.tmp_0", &[-1, 3, 8][..]));

@@ -86,7 +86,9 @@ pub fn batch_norm(b: &mut Builder<'_>, input: &Var, options: BatchNorm<'_>) -> R
         "NCHW" => meta.dims.get(1),
         "NHWC" => meta.dims.last(),
         other => {
-            let (layer, argument, rule) = ("batch_norm", "data_layout", "must be NCHW or NHWC");
+            let layer = "batch_norm";
+            let argument = "data_layout";
+            let rule = "must be NCHW or NHWC";
             return Err(Error::BadArgument { layer, argument, rule, actual: other.to_string() });
         }
     };
@@ -234,7 +236,9 @@ pub fn data_norm(b: &mut Builder<'_>, input: &Var, options: DataNorm<'_>) -> Res
         let initializer = Some(Initializer::Constant { value });
         let name = Some(format!("{prefix}.{suffix}"));
         let attr = ParamAttr { name, initializer, ..ParamAttr::default() };
-        let (layer, dtype, default_init) = (layer.as_str(), meta.dtype, Initializer::ZERO);
+        let layer = layer.as_str();
+        let dtype = meta.dtype;
+        let default_init = Initializer::ZERO;
         b.parameter(&NewParam { layer, suffix: "w", attr: &attr, dims: &dims, dtype, default_init })
     };
     let batch_size = sum("batch_size", options.batch_size)?;

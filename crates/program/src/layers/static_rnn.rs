@@ -53,7 +53,9 @@ impl StaticRnn {
     /// A network of this name; nothing is built yet.
     pub fn new(b: &mut Builder<'_>, name: Option<&str>) -> Self {
         let layer = b.layer_name("static_rnn", name);
-        let (inputs, memories, outputs) = (Vec::new(), Vec::new(), Vec::new());
+        let inputs = Vec::new();
+        let memories = Vec::new();
+        let outputs = Vec::new();
         Self { layer, block: None, n_steps: None, inputs, memories, outputs, done: false }
     }
 

@@ -237,7 +237,9 @@ fn close<'a>(state: &'a mut [i64], options: &AucOptions) -> &'a [i64] {
 /// The area under the curve, from the highest threshold down. The order of the divisions is
 /// Fluid's, for equal bits.
 fn area(pos: &[i64], neg: &[i64]) -> f64 {
-    let (mut area, mut n_pos, mut n_neg) = (0.0f64, 0.0f64, 0.0f64);
+    let mut area = 0.0f64;
+    let mut n_pos = 0.0f64;
+    let mut n_neg = 0.0f64;
     for (&pos, &neg) in pos.iter().zip(neg).rev() {
         let (pos_before, neg_before) = (n_pos, n_neg);
         n_pos += pos as f64;

@@ -66,8 +66,9 @@ impl Op for BatchNorm {
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let around = around(run, &STATS)?;
-        let (mut y, mut mean, mut inv_std) =
-            (run.take("Y"), run.take("SavedMean"), run.take("SavedVariance"));
+        let mut y = run.take("Y");
+        let mut mean = run.take("SavedMean");
+        let mut inv_std = run.take("SavedVariance");
         let mut spare = run.spare().tensor();
         let x = run.input("X")?;
         let stat = Shape::from([around.size]);
@@ -206,8 +207,9 @@ impl Kernel for BatchNormGrad {
             if running { ("Mean", "Variance") } else { ("SavedMean", "SavedVariance") };
         let around = around(run, &["Scale", mean, spread])?;
         dims::run_same(run, "X", "Y@GRAD")?;
-        let (mut d_x, mut d_scale, mut d_bias) =
-            (run.take("X@GRAD"), run.take("Scale@GRAD"), run.take("Bias@GRAD"));
+        let mut d_x = run.take("X@GRAD");
+        let mut d_scale = run.take("Scale@GRAD");
+        let mut d_bias = run.take("Bias@GRAD");
         let mut spare = run.spare().tensor();
         let x = run.input("X")?;
         let stat = Shape::from([around.size]);

@@ -136,7 +136,9 @@ impl Broadcast {
                     out.zip(x).for_each(|(o, &x)| *o = f(x, y, z));
                 }
                 (x, y, z) => {
-                    let (x, y, z) = (x.first(), y.first(), z.first());
+                    let x = x.first();
+                    let y = y.first();
+                    let z = z.first();
                     out.for_each(|o| *o = f(x, y, z));
                 }
             }
@@ -399,7 +401,9 @@ mod tests {
     #[test]
     fn sums_over_what_was_repeated() {
         let plan = Broadcast::of(Shape::from([2, 1]), Shape::from([1, 3]), -1).unwrap();
-        let (x, y, d) = ([1i64, 2], [10i64, 20, 30], [1i64, 2, 3, 4, 5, 6]);
+        let x = [1i64, 2];
+        let y = [10i64, 20, 30];
+        let d = [1i64, 2, 3, 4, 5, 6];
         let mut d_x = [9; 2];
         plan.sum_into_x([&x, &y, &d, &d], &mut d_x, |_, y, _, d| y * d);
         assert_eq!(d_x, [140, 320]);

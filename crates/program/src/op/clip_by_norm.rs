@@ -22,7 +22,9 @@ impl Op for ClipByNorm {
         let max_norm = f64::from(needed_float(run, "max_norm")?);
         map_merged(run, |run, x, out| {
             for_float!(x.dtype(), run.input_name("X"), T => {
-                let (shape, x, max_norm) = (x.shape(), x.data::<T>()?, T::of(max_norm));
+                let shape = x.shape();
+                let x = x.data::<T>()?;
+                let max_norm = T::of(max_norm);
                 let norm = x.iter().map(|&x| x * x).sum::<T>().sqrt();
                 let factor = if norm > max_norm { max_norm / norm } else { 1.0 };
                 apply(x, out.resize::<T>(shape), |x| x * factor);

@@ -47,8 +47,9 @@ impl Op for CosSim {
     }
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
-        let (mut out, mut x_norm, mut y_norm) =
-            (run.take("Out"), run.take("XNorm"), run.take("YNorm"));
+        let mut out = run.take("Out");
+        let mut x_norm = run.take("XNorm");
+        let mut y_norm = run.take("YNorm");
         let RowSizes { n_x, n_y, width } = sizes(run)?;
         let x = run.input("X")?;
         for_float!(x.dtype(), run.input_name("X"), T => {

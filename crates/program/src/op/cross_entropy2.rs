@@ -29,8 +29,9 @@ impl Op for CrossEntropy2 {
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let ignored = run.attrs().int("ignore_index", -100)?;
-        let (mut y, mut match_x, mut x_shape) =
-            (run.take("Y"), run.take("MatchX"), run.take("XShape"));
+        let mut y = run.take("Y");
+        let mut match_x = run.take("MatchX");
+        let mut x_shape = run.take("XShape");
         let x = run.input("X")?;
         let n = x.shape().last();
         let shape = label::loss_shape(run, "X", x.shape().rank() - 1, false)?;

@@ -61,7 +61,9 @@ impl Kernel for CvmGrad {
         let keep = run.attrs().bool("use_cvm", true)?;
         let mut d_x = run.take("X@GRAD");
         let width = width(run)?;
-        let (x, d_y, cvm) = (run.input("X")?, run.input("Y@GRAD")?, run.input("CVM")?);
+        let x = run.input("X")?;
+        let d_y = run.input("Y@GRAD")?;
+        let cvm = run.input("CVM")?;
         let n_rows = x.dims()[0];
         let width_out = if keep { width } else { width - 2 };
         if d_y.len() != n_rows * width_out {

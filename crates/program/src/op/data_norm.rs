@@ -39,7 +39,9 @@ impl Op for DataNorm {
     }
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
-        let (mut y, mut means, mut scales) = (run.take("Y"), run.take("Means"), run.take("Scales"));
+        let mut y = run.take("Y");
+        let mut means = run.take("Means");
+        let mut scales = run.take("Scales");
         let columns = columns(run, &SUMS)?;
         let slot_dim = slot_dim(run, columns)?;
         let x = run.input("X")?;

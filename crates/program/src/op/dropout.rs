@@ -108,9 +108,10 @@ fn seed(run: &mut Run<'_>) -> Result<u32> {
     if run.opt_input("Seed").is_some() {
         return Ok(run.scalar("Seed")? as u32);
     }
-    match run.attrs().bool("fix_seed", false)? {
-        true => Ok(run.attrs().int("seed", 0)? as u32),
-        false => Ok(run.host().fresh_seed()),
+    if run.attrs().bool("fix_seed", false)? {
+        Ok(run.attrs().int("seed", 0)? as u32)
+    } else {
+        Ok(run.host().fresh_seed())
     }
 }
 

@@ -99,7 +99,9 @@ fn compute<B: Binary, T: Arith>(
 fn backward<B: Slopes>(run: &mut Run<'_>) -> Result<()> {
     let axis = run.attrs().int("axis", -1)?;
     let (mut d_x, mut d_y) = (run.take("X@GRAD"), run.take("Y@GRAD"));
-    let (x, y, d_out) = (run.input("X")?, run.input("Y")?, run.input("Out@GRAD")?);
+    let x = run.input("X")?;
+    let y = run.input("Y")?;
+    let d_out = run.input("Out@GRAD")?;
     let plan = Broadcast::of(x.shape(), y.shape(), axis);
     let plan = plan.ok_or_else(|| run.shapes(RULE, "X", "Y"))?;
     let out = if B::READS_OUT { run.input("Out")? } else { d_out };

@@ -194,7 +194,9 @@ fn backward<T: Float>(
     scratch: &mut [T],
 ) {
     let d = cell.size;
-    let (steps, first, d_first) = (saved.steps, saved.first, grads.d_previous);
+    let steps = saved.steps;
+    let first = saved.first;
+    let d_first = grads.d_previous;
     // What flows back from one batch; the first is the largest.
     let (scratch, flowing) = scratch.split_at_mut(4 * first.len());
     for t in (0..steps.len()).rev() {

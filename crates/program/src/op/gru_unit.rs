@@ -112,7 +112,9 @@ impl<'a, T: Float> GruCell<'a, T> {
         out: Grads<'_, T>,
         scratch: &mut [T],
     ) {
-        let (d, one, zero) = (self.size, T::one(), T::zero());
+        let d = self.size;
+        let one = T::one();
+        let zero = T::zero();
         let n = known.previous.len() / d;
         let (d_gates, rest) = scratch[..4 * n * d].split_at_mut(2 * n * d);
         let (d_candidate, d_reset) = rest.split_at_mut(n * d);

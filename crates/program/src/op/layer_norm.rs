@@ -51,8 +51,9 @@ impl Op for LayerNorm {
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let epsilon = run.attrs().float("epsilon", 1e-5)?;
-        let (mut y, mut mean, mut variance) =
-            (run.take("Y"), run.take("Mean"), run.take("Variance"));
+        let mut y = run.take("Y");
+        let mut mean = run.take("Mean");
+        let mut variance = run.take("Variance");
         let (n_rows, width) = sizes(run)?;
         let x = run.input("X")?;
         let stat = Shape::from([n_rows]);
@@ -111,8 +112,9 @@ pub(super) fn moments<T: Float>(x: &[T]) -> (T, T) {
 /// dScale = sum of dY x̂ over the rows, dBias = sum of dY.
 impl Kernel for LayerNormGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
-        let (mut d_x, mut d_scale, mut d_bias) =
-            (run.take("X@GRAD"), run.take("Scale@GRAD"), run.take("Bias@GRAD"));
+        let mut d_x = run.take("X@GRAD");
+        let mut d_scale = run.take("Scale@GRAD");
+        let mut d_bias = run.take("Bias@GRAD");
         let epsilon = run.attrs().float("epsilon", 1e-5)?;
         dims::run_same(run, "X", "Y@GRAD")?;
         let (n_rows, width) = sizes(run)?;

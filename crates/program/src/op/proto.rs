@@ -103,7 +103,9 @@ impl Port {
     fn read(text: &'static str) -> Self {
         let name = text.trim_end_matches(['*', '?', '~']);
         let mark = |mark| text.contains(mark);
-        let (duplicable, dispensable, intermediate) = (mark('*'), mark('?'), mark('~'));
+        let duplicable = mark('*');
+        let dispensable = mark('?');
+        let intermediate = mark('~');
         Self { name, duplicable, dispensable, intermediate }
     }
 }

@@ -17,7 +17,9 @@ impl Op for Range {
     }
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
-        let (start, end, step) = (run.scalar("Start")?, run.scalar("End")?, run.scalar("Step")?);
+        let start = run.scalar("Start")?;
+        let end = run.scalar("End")?;
+        let step = run.scalar("Step")?;
         let n = ((end - start) / step).ceil();
         if !(n >= 0.0 && n < (1u64 << 48) as f64) || step == 0.0 {
             let (rule, var) = ("Step must lead from Start to End", run.input_name("Step"));

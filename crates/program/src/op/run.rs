@@ -160,9 +160,10 @@ impl<'a> Run<'a> {
     pub fn exchange(&mut self, collective: Collective) -> Result<()> {
         let asked = self.asked(collective)?;
         let (from, to) = self.exchanged(0)?;
-        let mut value = match to == Some(from) {
-            true => std::mem::take(&mut self.vars[from]),
-            false => self.vars[from].clone(),
+        let mut value = if to == Some(from) {
+            std::mem::take(&mut self.vars[from])
+        } else {
+            self.vars[from].clone()
         };
         let trainers = self.host.trainers().map_err(|error| error.of_op(&self.op.kind));
         let result = trainers.and_then(|trainers| trainers.exchange(&asked, &mut value));

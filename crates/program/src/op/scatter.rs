@@ -19,7 +19,9 @@ impl Op for Scatter {
     traits!(Never);
 
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
-        let (x, ids, updates) = (infer.input("X")?, infer.input("Ids")?, infer.input("Updates")?);
+        let x = infer.input("X")?;
+        let ids = infer.input("Ids")?;
+        let updates = infer.input("Updates")?;
         if ids.dims.len() != 1 || x.dims.is_empty() || x.dims.len() != updates.dims.len() {
             return Err(infer.shapes(RULE, "Ids", "Updates"));
         }

@@ -20,8 +20,9 @@ impl Op for ScatterNdAdd {
     traits!(Never);
 
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
-        let (x, index, updates) =
-            (infer.input("X")?, infer.input("Index")?, infer.input("Updates")?);
+        let x = infer.input("X")?;
+        let index = infer.input("Index")?;
+        let updates = infer.input("Updates")?;
         let Some((&depth, outer)) = index.dims.split_last() else {
             return Err(infer.shapes(RULE, "Index", "X"));
         };

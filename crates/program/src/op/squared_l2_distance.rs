@@ -70,7 +70,9 @@ impl Op for SquaredL2Distance {
 impl Kernel for SquaredL2DistanceGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let (mut d_x, mut d_y) = (run.take("X@GRAD"), run.take("Y@GRAD"));
-        let (x, y, sub) = (run.input("X")?, run.input("Y")?, run.input("sub_result")?);
+        let x = run.input("X")?;
+        let y = run.input("Y")?;
+        let sub = run.input("sub_result")?;
         let (n, width) = x.shape().flatten_2d(1);
         let y_rows = y.shape().flatten_2d(1).0;
         let fits = sub.len() == x.len() && run.input("Out@GRAD")?.len() == n;

@@ -68,7 +68,9 @@ fn agree(known: &mut [i64], dims: &[i64]) -> bool {
 /// The error that the `index`-th input at a port, of these dims, does not fit the first.
 fn differ(run: &Run<'_>, port: &str, index: usize, dims: [Vec<i64>; 2]) -> Error {
     let name = |index| run.input_name_at(port, index).to_string();
-    let (left, right, [left_dims, right_dims]) = (name(0), name(index), dims);
+    let left = name(0);
+    let right = name(index);
+    let [left_dims, right_dims] = dims;
     Error::Shapes { rule: RULE, left, left_dims, right, right_dims }
 }
 

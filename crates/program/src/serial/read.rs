@@ -175,7 +175,9 @@ fn floats(field: &WireField<'_>, list: &mut Vec<f32>) -> Result<bool> {
 pub(super) fn op(mut reader: WireReader<'_>) -> Result<OpDesc> {
     let start = reader.offset();
     let mut op = OpDesc::default();
-    let (mut kind, mut inputs, mut outputs) = (None, BTreeMap::new(), BTreeMap::new());
+    let mut kind = None;
+    let mut inputs = BTreeMap::new();
+    let mut outputs = BTreeMap::new();
     while let Some(field) = reader.field()? {
         match (field.number, field.value) {
             (1, Wire::Bytes(message)) => {
@@ -202,7 +204,9 @@ fn port(
     unknown: &mut BTreeMap<String, Vec<u8>>,
 ) -> Result<()> {
     let start = reader.offset();
-    let (mut name, mut vars, mut rest) = (None, Vec::new(), Vec::new());
+    let mut name = None;
+    let mut vars = Vec::new();
+    let mut rest = Vec::new();
     while let Some(field) = reader.field()? {
         match (field.number, field.bytes()) {
             (1, Some(text)) => name = Some(text.text()?),
@@ -234,7 +238,9 @@ pub(super) const VALUE_FIELD: [u32; 12] = [3, 4, 5, 6, 7, 8, 10, 11, 12, 13, 14,
 
 fn attr(message: WireReader<'_>, whole: &WireField<'_>, op: &mut OpDesc) -> Result<()> {
     let start = message.offset();
-    let (mut name, mut kind, mut reader) = (None, None, message);
+    let mut name = None;
+    let mut kind = None;
+    let mut reader = message;
     while let Some(field) = reader.field()? {
         match (field.number, field.value) {
             (1, Wire::Bytes(text)) => name = Some(text.text()?),

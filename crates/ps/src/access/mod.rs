@@ -40,9 +40,10 @@ impl Secret {
     /// A secret as it was given: text without the white space around it.
     pub fn new(text: &str) -> Result<Self> {
         let bytes = text.trim().as_bytes();
-        match bytes.len() >= SECRET_BYTES_MIN {
-            true => Ok(Self(bytes.into())),
-            false => Err(Error::ShortSecret { n_bytes: bytes.len() }),
+        if bytes.len() >= SECRET_BYTES_MIN {
+            Ok(Self(bytes.into()))
+        } else {
+            Err(Error::ShortSecret { n_bytes: bytes.len() })
         }
     }
 
@@ -112,9 +113,10 @@ impl Access {
     /// An error if there are keys that prove nothing, and no secret that does.
     pub fn check_keys(&self) -> Result<()> {
         let is_made = self.tls.as_ref().is_some_and(|tls| !tls.has_certificates());
-        match is_made && self.secret.is_none() {
-            true => Err(Error::Tls(TlsFailure::NoSecret)),
-            false => Ok(()),
+        if is_made && self.secret.is_none() {
+            Err(Error::Tls(TlsFailure::NoSecret))
+        } else {
+            Ok(())
         }
     }
 
@@ -122,9 +124,10 @@ impl Access {
     /// network may be, with keys.
     pub(crate) fn check(&self, endpoint: &Endpoint, distance: Distance) -> Result<()> {
         let is_near = distance == Distance::Loopback || self.is_keyed(distance);
-        match self.is_guarded() || self.insecure || is_near {
-            true => Ok(()),
-            false => Err(Error::NoSecret { endpoint: endpoint.clone() }),
+        if self.is_guarded() || self.insecure || is_near {
+            Ok(())
+        } else {
+            Err(Error::NoSecret { endpoint: endpoint.clone() })
         }
     }
 

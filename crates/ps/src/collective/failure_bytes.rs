@@ -28,7 +28,9 @@ pub(super) fn encode(failure: &Failure, out: &mut Writer<'_>) {
 
 /// Reads a failure.
 pub(super) fn decode(input: &mut Reader<'_>) -> Result<Failure> {
-    let (kind, first, second) = (input.u8()?, input.u64()?, input.u64()?);
+    let kind = input.u8()?;
+    let first = input.u64()?;
+    let second = input.u64()?;
     let (one, two) = (input.str()?, input.str()?);
     let trainer = first as u32;
     Ok(match kind {

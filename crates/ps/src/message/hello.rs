@@ -137,7 +137,9 @@ impl Body for Term {
 }
 
 fn held(input: &mut Reader<'_>) -> Result<VarInfo> {
-    let (name, is_param, rank) = (input.str()?, input.u8()? != 0, input.u8()?);
+    let name = input.str()?;
+    let is_param = input.u8()? != 0;
+    let rank = input.u8()?;
     let dims = (0..rank).map(|_| Ok(input.u64()? as i64)).collect::<Result<_>>()?;
     Ok(VarInfo { name, dims, is_param })
 }
@@ -173,7 +175,9 @@ mod tests {
         let (w, table) = (VarInfo::param("w.block0", &[1 << 40, 4]), VarInfo::param("table", &[]));
         let vars = vec![w, table, VarInfo::other("w@GRAD.block0")];
         for base in [None, Some(u64::MAX)] {
-            let (job, vars, term) = (job.clone(), vars.clone(), Term { number: 7, base });
+            let job = job.clone();
+            let vars = vars.clone();
+            let term = Term { number: 7, base };
             survives(Hello { term, ..Hello::new(job, 3, u64::MAX, vars) });
         }
         answer_survives(Welcome { accepted: 9, round: 4 });

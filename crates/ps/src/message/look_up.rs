@@ -34,7 +34,9 @@ impl Body for LookUp {
     }
 
     fn decode(input: &mut Reader<'_>) -> Result<Self> {
-        let (after, table, keys) = (input.u64()?, VarId(input.u32()?), input.keys()?);
+        let after = input.u64()?;
+        let table = VarId(input.u32()?);
+        let keys = input.keys()?;
         Ok(Self { after, table, keys, peek: input.u8()? != 0 })
     }
 

@@ -37,9 +37,10 @@ impl Body for Notice {
     }
 
     fn decode(input: &mut Reader<'_>) -> Result<Self> {
-        let next_cut = match input.flag()? {
-            true => Some(NextCut { cut: input.u64()?, after: input.u64()? }),
-            false => None,
+        let next_cut = if input.flag()? {
+            Some(NextCut { cut: input.u64()?, after: input.u64()? })
+        } else {
+            None
         };
         Ok(Self { next_cut, kept: input.numbers()?, cut_requests: input.u64()? })
     }

@@ -40,7 +40,9 @@ impl Body for Pull {
     }
 
     fn decode(input: &mut Reader<'_>) -> Result<Self> {
-        let (after, changed, n) = (input.u64()?, input.u8()? != 0, input.count()?);
+        let after = input.u64()?;
+        let changed = input.u8()? != 0;
+        let n = input.count()?;
         let vars: Result<Vec<_>> = (0..n).map(|_| input.u32().map(VarId)).collect();
         Ok(Self { after, changed, vars: vars? })
     }

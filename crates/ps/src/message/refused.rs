@@ -94,7 +94,9 @@ impl Body for Refusal {
             10 => Refusal::Malformed(input.str()?),
             11 => {
                 let how = input.str()?;
-                let (trainer, silent_ms, round) = (input.u32()?, input.u64()?, input.u64()?);
+                let trainer = input.u32()?;
+                let silent_ms = input.u64()?;
+                let round = input.u64()?;
                 Refusal::TrainerLost { trainer, how, silent_ms, round }
             }
             12 => Refusal::Failed(input.str()?),
@@ -105,11 +107,15 @@ impl Body for Refusal {
             }
             15 => Refusal::Absent { trainer: input.u32()? },
             16 => {
-                let (var, ours, theirs) = (input.str()?, input.str()?, input.str()?);
+                let var = input.str()?;
+                let ours = input.str()?;
+                let theirs = input.str()?;
                 Refusal::OtherModel { var, ours, theirs }
             }
             17 => {
-                let (trainer, round, expected) = (input.u32()?, input.u64()?, input.u64()?);
+                let trainer = input.u32()?;
+                let round = input.u64()?;
+                let expected = input.u64()?;
                 Refusal::MissingPart { trainer, round, expected }
             }
             18 => {

@@ -48,9 +48,10 @@ impl Gathering {
         }
         for other in self.members.values() {
             if report.endpoint.port > 0 && other.endpoint == report.endpoint {
-                return match report.is_fixed {
-                    false => ReportOutcome::Taken,
-                    true => ReportOutcome::Apart(twice(other, &report)),
+                return if report.is_fixed {
+                    ReportOutcome::Apart(twice(other, &report))
+                } else {
+                    ReportOutcome::Taken
                 };
             }
             if let Some(why) = disagreement(other, &report) {
@@ -59,10 +60,7 @@ impl Gathering {
         }
         let n = report.n;
         self.members.insert(conn, report);
-        match self.members.len() == n as usize {
-            false => ReportOutcome::Waits,
-            true => self.sit_down(),
-        }
+        if self.members.len() == n as usize { self.sit_down() } else { ReportOutcome::Waits }
     }
 
     /// A connection is gone.

@@ -137,9 +137,10 @@ impl CutState {
             let (trainer, state) = entry(bytes)?;
             states.push((trainer, state.to_vec().into()));
         }
-        match bytes.is_empty() {
-            true => Ok(Self { protocol, states }),
-            false => Err(Error::Malformed("a cut is longer than it says")),
+        if bytes.is_empty() {
+            Ok(Self { protocol, states })
+        } else {
+            Err(Error::Malformed("a cut is longer than it says"))
         }
     }
 }

@@ -248,7 +248,9 @@ mod tests {
     /// The awaited trainers always equal those of a full scan, whatever trainers come and go.
     #[test]
     fn who_is_awaited_is_known_without_a_look_at_everybody() {
-        let (mut rounds, mut active, mut x) = (Rounds::new(5, 2), [true; 5], 7u64);
+        let mut rounds = Rounds::new(5, 2);
+        let mut active = [true; 5];
+        let mut x = 7u64;
         for step in 0..20_000 {
             x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let trainer = TrainerId((x >> 33) as u32 % 5);

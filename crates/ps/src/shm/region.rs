@@ -108,9 +108,10 @@ fn open_file(process: u32, descriptor: u64, n_bytes: usize, id: u64) -> io::Resu
     if is_sealed {
         file.read_exact_at(&mut head, 0)?;
     }
-    match is_sealed && u64::from_le_bytes(head) == id {
-        true => Ok(file),
-        false => Err(io::Error::other("the file is not what was lent")),
+    if is_sealed && u64::from_le_bytes(head) == id {
+        Ok(file)
+    } else {
+        Err(io::Error::other("the file is not what was lent"))
     }
 }
 

@@ -71,9 +71,6 @@ impl Sharing {
 
     /// Opens what the peer offers, if it can be opened.
     pub(crate) fn open(&self, offer: &Offer) -> Option<Arc<Window>> {
-        match self.is_local && offer.id != 0 {
-            true => Window::open(offer).ok(),
-            false => None,
-        }
+        if self.is_local && offer.id != 0 { Window::open(offer).ok() } else { None }
     }
 }

@@ -260,10 +260,7 @@ impl EntryFilter {
             return self.remove(row);
         }
         if let Some((at, is_new)) = self.waiting.find_or_make(row) {
-            match is_new {
-                true => self.counts.push(count),
-                false => self.counts[at] = count,
-            }
+            if is_new { self.counts.push(count) } else { self.counts[at] = count }
         }
     }
 }

@@ -126,9 +126,10 @@ impl RowIndex {
 
     /// An index of a table with `height` rows, none of which exists.
     pub fn new(height: u64) -> Self {
-        let form = match height <= SMALL_ROWS {
-            true => Form::Array(bytemuck::zeroed_vec(height as usize)),
-            false => Form::Map(KeyMap::default()),
+        let form = if height <= SMALL_ROWS {
+            Form::Array(bytemuck::zeroed_vec(height as usize))
+        } else {
+            Form::Map(KeyMap::default())
         };
         Self { height, n_rows: 0, form }
     }

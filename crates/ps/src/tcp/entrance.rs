@@ -115,9 +115,10 @@ impl Entering {
     fn compare(&self) -> std::result::Result<(), Unproved> {
         let key = self.guest.as_ref().and_then(Prove::peer_key);
         let (Some(keys), Some(key)) = (&self.access.keys, key) else { return Ok(()) };
-        match keys.ring().is_host(&format!("{:?} {}", self.door, self.endpoint), key) {
-            true => Ok(()),
-            false => Err(Unproved::OtherKey),
+        if keys.ring().is_host(&format!("{:?} {}", self.door, self.endpoint), key) {
+            Ok(())
+        } else {
+            Err(Unproved::OtherKey)
         }
     }
 

@@ -63,7 +63,9 @@ impl TlsStream {
         socket.set_nodelay(true)?;
         socket.set_nonblocking(true)?;
         tls.set_buffer_limit(Some(BUFFER_BYTES));
-        let (came, n_taken, n_at_once) = (Vec::new(), 0, READ_BYTES);
+        let came = Vec::new();
+        let n_taken = 0;
+        let n_at_once = READ_BYTES;
         let (is_drained, shown) = (false, by.shown());
         let session = Session { tls, came, n_taken, n_at_once, is_drained, shown, failed: None };
         Ok(Self {

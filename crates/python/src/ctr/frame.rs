@@ -133,9 +133,10 @@ fn array_of<'py>(values: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         Some(dtype) => dtype.hasattr("categories")? && values.hasattr("astype")?,
         None => false,
     };
-    match is_category {
-        true => numpy.call_method1("asarray", (values.call_method1("astype", ("object",))?,)),
-        false => numpy.call_method1("asarray", (values,)),
+    if is_category {
+        numpy.call_method1("asarray", (values.call_method1("astype", ("object",))?,))
+    } else {
+        numpy.call_method1("asarray", (values,))
     }
 }
 
@@ -175,12 +176,11 @@ fn column(name: &str, values: &Bound<'_, PyAny>) -> PyResult<Values> {
         ("b" | "i" | "u", _) => {
             let tensor = tensor(&array, "int64")?;
             let bits = tensor.data::<i64>().map_err(from_tensor)?;
-            Ok(match kind == "u" && bits.iter().any(|&number| number < 0) {
-                true => {
-                    let number = |&bits: &i64| ColumnNumber::unsigned(bits.cast_unsigned());
-                    Values::of_numbers(bits.iter().map(number).collect())
-                }
-                false => Values::Whole(bits.to_vec()),
+            Ok(if kind == "u" && bits.iter().any(|&number| number < 0) {
+                let number = |&bits: &i64| ColumnNumber::unsigned(bits.cast_unsigned());
+                Values::of_numbers(bits.iter().map(number).collect())
+            } else {
+                Values::Whole(bits.to_vec())
             })
         }
         ("f", 4) => {

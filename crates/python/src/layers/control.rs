@@ -355,9 +355,10 @@ fn while_loop<'py>(
     let condition = truth("the result of cond", "while_loop", &condition)?;
     layers::while_loop(&mut PyScript(py), &condition, |_| {
         let after = body.call1(PyTuple::new(py, arguments)?)?;
-        let after = match after.is_instance_of::<PyList>() || after.is_instance_of::<PyTuple>() {
-            true => after,
-            false => PyTuple::new(py, [after])?.into_any(),
+        let after = if after.is_instance_of::<PyList>() || after.is_instance_of::<PyTuple>() {
+            after
+        } else {
+            PyTuple::new(py, [after])?.into_any()
         };
         let vars = results(&after)?;
         if vars.len() != before.len() {

@@ -103,7 +103,9 @@ fn data_checked(
 ) -> PyResult<PyVariable> {
     let dtype = data_type(dtype)?;
     let shape: Vec<i64> = shape.into_iter().map(|size| size.unwrap_or(-1)).collect();
-    let (append_batch_size, need_check_feed, stop_gradient) = (false, true, true);
+    let append_batch_size = false;
+    let need_check_feed = true;
+    let stop_gradient = true;
     let options = Data { append_batch_size, dtype, lod_level, stop_gradient, need_check_feed };
     layer(py, |b| layers::data(b, name, &shape, options))
 }

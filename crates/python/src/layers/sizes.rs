@@ -85,9 +85,8 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Known {
     fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
         let wrong = || refuse("a list or tuple of ints", &object);
         let items = items(&object).ok_or_else(wrong)?;
-        let size = |item: &Bound<'py, PyAny>| match item.is_none() {
-            true => Ok(-1),
-            false => integer(item).ok_or_else(wrong),
+        let size = |item: &Bound<'py, PyAny>| {
+            if item.is_none() { Ok(-1) } else { integer(item).ok_or_else(wrong) }
         };
         Ok(Known(items.iter().map(size).collect::<PyResult<_>>()?))
     }

@@ -39,7 +39,9 @@ mod tests {
 
     #[test]
     fn steps_by_the_new_average() {
-        let (mut p, mut square, mut update) = ([1.0], [0.0], [0.0]);
+        let mut p = [1.0];
+        let mut square = [0.0];
+        let mut update = [0.0];
         Adadelta { rho: 0.5, epsilon: 1.0 }.update(&mut p, [&mut square, &mut update], &[2.0]);
         // G = 2; u^2 = 1/3 * 4; U = 2/3; step = sqrt(5/3 / 3) * 2.
         near("G", &square, &[2.0]);

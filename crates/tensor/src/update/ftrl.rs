@@ -52,7 +52,9 @@ mod tests {
 
     #[track_caller]
     fn check(rule: Ftrl<f64>, grad: f64, expected: [f64; 3]) {
-        let (mut p, mut n, mut z) = ([1.0], [1.0], [0.5]);
+        let mut p = [1.0];
+        let mut n = [1.0];
+        let mut z = [0.5];
         rule.update(&mut p, [&mut n, &mut z], &[grad]);
         near("p, n, z", &[p[0], n[0], z[0]], &expected);
     }

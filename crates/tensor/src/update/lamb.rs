@@ -63,7 +63,9 @@ mod tests {
 
     #[test]
     fn the_step_is_as_long_as_the_weights() {
-        let (mut p, mut m, mut v) = ([3.0, 4.0], [0.0; 2], [0.0; 2]);
+        let mut p = [3.0, 4.0];
+        let mut m = [0.0; 2];
+        let mut v = [0.0; 2];
         RULE.update(&mut p, [&mut m, &mut v], &[4.0, 0.0]);
         // m = 2, v = 4: r = [2 / 3 + 1.5, 2].
         near("m, v", &[m[0], v[0]], &[2.0, 4.0]);
@@ -74,7 +76,9 @@ mod tests {
 
     #[test]
     fn a_zero_norm_leaves_the_plain_rate() {
-        let (mut p, mut m, mut v) = ([0.0], [0.0], [0.0]);
+        let mut p = [0.0];
+        let mut m = [0.0];
+        let mut v = [0.0];
         RULE.update(&mut p, [&mut m, &mut v], &[4.0]);
         near("p", &p, &[-0.1 * 2.0 / 3.0]);
     }

@@ -71,7 +71,10 @@ mod tests {
 
     #[test]
     fn centered_takes_the_mean_out() {
-        let (mut p, mut s, mut m, mut a) = ([1.0], [0.0], [0.0], [0.0]);
+        let mut p = [1.0];
+        let mut s = [0.0];
+        let mut m = [0.0];
+        let mut a = [0.0];
         CenteredRmsProp(RULE).update(&mut p, [&mut s, &mut m, &mut a], &[4.0]);
         // s = 8, a = 2: the divisor is sqrt(8 - 4 + 1).
         near("a", &a, &[2.0]);

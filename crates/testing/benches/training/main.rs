@@ -60,7 +60,9 @@ fn ctr_step(samples: &Samples, batch: usize) {
     let mut model = Model::new(N_ROWS, LR).expect("the model builds");
     let mut feeds = samples.feeds(batch);
     let mut fluid = peer::Fluid::start(batch);
-    let (mut hand, mut real, mut probe) = (Vec::new(), Vec::new(), Vec::new());
+    let mut hand = Vec::new();
+    let mut real = Vec::new();
+    let mut probe = Vec::new();
     for round in 0..=N_ROUNDS {
         let turn = Turn { batch, from: round * N_TURN % N_SAMPLES };
         let by_hand = turn.ceiling(&mut ceiling, samples);

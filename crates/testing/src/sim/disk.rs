@@ -58,7 +58,9 @@ pub struct Disk {
 impl Disk {
     /// The disk of a server that goes on from a cut of others.
     pub fn from_others(record: CutRecord, ledger: Ledger) -> Self {
-        let (cut, term, journal) = (record.cut, record.term, record.journal.to_vec());
+        let cut = record.cut;
+        let term = record.term;
+        let journal = record.journal.to_vec();
         let lost_journal = false;
         let file =
             File { record, ledger, journal, is_whole: true, is_damaged: false, lost_journal };
@@ -88,9 +90,8 @@ impl Disk {
             return false;
         }
         let newest = self.files.values_mut().rev().find(|file| file.is_whole);
-        let damage = |file: &mut File| match in_journal {
-            true => file.lost_journal = true,
-            false => file.is_damaged = true,
+        let damage = |file: &mut File| {
+            if in_journal { file.lost_journal = true } else { file.is_damaged = true }
         };
         newest.map(damage).is_some()
     }

@@ -239,10 +239,8 @@ impl Trainer {
     /// Is again what it was at a cut.
     fn restore(&mut self, base: u64, given: &Given) -> Result<(), Outcome> {
         let (mut state, mut journal) = (given.state.as_slice(), given.journal.as_slice());
-        (self.at, self.memory) = match state.is_empty() {
-            true => (0, 0),
-            false => (number(&mut state), number(&mut state) as u64),
-        };
+        (self.at, self.memory) =
+            if state.is_empty() { (0, 0) } else { (number(&mut state), number(&mut state) as u64) };
         let mut steps = Vec::new();
         while !journal.is_empty() {
             steps.push(Seen::read(&mut journal));
@@ -346,7 +344,9 @@ impl Trainer {
     }
 
     fn take_part(&mut self, now: Millis, cut: u64) {
-        let (at, home, back) = (self.at, self.home(), back(&mut self.back));
+        let at = self.at;
+        let home = self.home();
+        let back = back(&mut self.back);
         let mut state = (at as u64).to_le_bytes().to_vec();
         state.extend_from_slice(&self.memory.to_le_bytes());
         let mut journal = Vec::new();

@@ -7,7 +7,9 @@ use super::{Conn, Event, Faults, Partition, World};
 impl Conn {
     pub(super) fn new(trainer: Option<u32>, server: usize) -> Self {
         let (is_open, server_knows) = (true, true);
-        let (lost_from, last, tape) = (None, [0, 0], Vec::new());
+        let lost_from = None;
+        let last = [0, 0];
+        let tape = Vec::new();
         Self { trainer, server, is_open, lost_from, server_knows, last, tape }
     }
 }
@@ -41,9 +43,10 @@ impl World {
     /// What goes wrong now.
     fn faults(&self) -> Faults {
         let Faults { delay_ms_max, work_ms_max, .. } = self.plan.faults;
-        match self.plan.survival.is_some() && self.now >= self.plan.calm_ms() {
-            true => Faults { delay_ms_max, work_ms_max, ..Faults::default() },
-            false => self.plan.faults,
+        if self.plan.survival.is_some() && self.now >= self.plan.calm_ms() {
+            Faults { delay_ms_max, work_ms_max, ..Faults::default() }
+        } else {
+            self.plan.faults
         }
     }
 

@@ -201,9 +201,12 @@ fn faults(rng: &mut Rng) -> Faults {
 fn survival(rng: &mut Rng, size: Size, n_steps: u64, step_ms: u64) -> Survival {
     let pace_ms = rng.one_of(&[0, 20, 200]);
     let calm_ms = 100 + rng.below(2 * n_steps * (step_ms + pace_ms / 2));
-    let who = |rng: &mut Rng| match rng.per_mille(500) {
-        true => Who::Server(rng.below(size.servers as u64) as usize),
-        false => Who::Trainer(rng.below(size.trainers.into()) as u32),
+    let who = |rng: &mut Rng| {
+        if rng.per_mille(500) {
+            Who::Server(rng.below(size.servers as u64) as usize)
+        } else {
+            Who::Trainer(rng.below(size.trainers.into()) as u32)
+        }
     };
     let n_deaths = rng.below_one_of(&[2, 4, 12]);
     let deaths = (0..n_deaths).map(|_| Death {
@@ -385,9 +388,12 @@ pub fn damaging_plan(seed: u64) -> Plan {
         Apply::AtOnce => (false, 0),
     };
     let (n_steps, n_grads) = (25 * (1 + n_ahead) + rng.below(20), 1 + rng.below(3));
-    let step = |number| match has_rounds {
-        true => [Step::Part(number, n_grads), Step::Fetch],
-        false => [Step::Push(number, n_grads), Step::Fetch],
+    let step = |number| {
+        if has_rounds {
+            [Step::Part(number, n_grads), Step::Fetch]
+        } else {
+            [Step::Push(number, n_grads), Step::Fetch]
+        }
     };
     let steps = (1..=n_steps).flat_map(step);
     let script: Vec<Step> =

@@ -155,14 +155,20 @@ impl Trainer {
     pub(super) fn state(&self) -> String {
         let line = |line: &Line| {
             let (link, is_here) = (&line.link, line.conn.is_some());
-            let (up, settled, round) = (link.is_up(), link.is_settled(), link.round());
-            let (broken, notice, term) = (link.broken(), link.notice(), link.term());
+            let up = link.is_up();
+            let settled = link.is_settled();
+            let round = link.round();
+            let broken = link.broken();
+            let notice = link.notice();
+            let term = link.term();
             format!(
                 "conn {is_here} up {up} settled {settled} round {round} {broken:?} {notice:?} {term}"
             )
         };
         let lines: Vec<String> = self.lines.iter().map(line).collect();
-        let (at, n_waiting, outcome) = (self.at, self.waiting.len(), &self.outcome);
+        let at = self.at;
+        let n_waiting = self.waiting.len();
+        let outcome = &self.outcome;
         format!("at {at}, {n_waiting} answers missing, {outcome:?}, {lines:?}, {:?}", self.back)
     }
 
@@ -234,10 +240,7 @@ impl Trainer {
         let (mut params, mut seen) = (Vec::new(), Seen::default());
         let mut of_others: Vec<Vec<u32>> = vec![Vec::new(); self.lines.len()];
         for (server, _, reply) in std::mem::take(&mut self.waiting) {
-            let params = match self.is_uniform {
-                true => &mut of_others[server],
-                false => &mut params,
-            };
+            let params = if self.is_uniform { &mut of_others[server] } else { &mut params };
             match reply {
                 Some(Reply::Values(values)) => values.0.iter().for_each(|value| match &**value {
                     Value::Rows(rows) => {

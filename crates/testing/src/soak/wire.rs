@@ -43,10 +43,7 @@ impl Start {
         let split = split.expect("a net of ours");
         let (main, scope) = started_server(&split, SERVER);
         let var = |name: String| scope.get(&name).map(|value| (name, value));
-        let apply = match mode.waits_for_all() {
-            true => Apply::ByRound { ahead: 0 },
-            false => Apply::AtOnce,
-        };
+        let apply = if mode.waits_for_all() { Apply::ByRound { ahead: 0 } } else { Apply::AtOnce };
         Self {
             main,
             vars: scope.names().into_iter().filter_map(var).collect(),

@@ -55,9 +55,10 @@ impl Case {
         let input = format!("{}0", port.strip_suffix("Out").unwrap_or(port));
         let in_place = self.values.contains_key(&input) && random.percent(30);
         let n = *random.one(&[1, 1, 1, 1, 1, 2, 3]);
-        let names = match in_place {
-            true => vec![input],
-            false => (0..n).map(|at| format!("{port}_out{at}")).collect(),
+        let names = if in_place {
+            vec![input]
+        } else {
+            (0..n).map(|at| format!("{port}_out{at}")).collect()
         };
         self.op.outputs.retain(|(name, _)| name != port);
         self.op.outputs.push((port.to_string(), names));

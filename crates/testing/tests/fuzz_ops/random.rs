@@ -176,9 +176,10 @@ impl Taste {
             },
             Kind::Ints => {
                 let many = (0..random.below(5)).map(|_| self.size(random)).collect::<Vec<_>>();
-                match random.percent(80) {
-                    true => Attr::Ints(many.iter().map(|&size| size as i32).collect()),
-                    false => Attr::Longs(many),
+                if random.percent(80) {
+                    Attr::Ints(many.iter().map(|&size| size as i32).collect())
+                } else {
+                    Attr::Longs(many)
                 }
             }
             Kind::Float => Attr::Float(real(random) as f32),

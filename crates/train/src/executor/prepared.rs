@@ -128,7 +128,9 @@ impl Prepared {
         let stale = stale.map(|(slot, _)| slot).collect();
         let mut vars = Vec::new();
         vars.resize_with(slots.n_slots, Value::default);
-        let (spare, bound, borrows) = (Spare::default(), None, None);
+        let spare = Spare::default();
+        let bound = None;
+        let borrows = None;
         Self { blocks, vars, spare, feeds, fetches, persistables, bound, borrows, stale, data }
     }
 
@@ -443,9 +445,8 @@ impl<'a> Slots<'a> {
                 return Err(in_planned(block, &planned, error));
             }
             for inner in planned.op.inner(&planned.desc, self.program) {
-                let place = |name: &String| match name == EMPTY {
-                    true => Ok(None),
-                    false => self.slot(inner.block, name).map(Some),
+                let place = |name: &String| {
+                    if name == EMPTY { Ok(None) } else { self.slot(inner.block, name).map(Some) }
                 };
                 let slots: Result<Vec<_>> = inner.vars.iter().map(place).collect();
                 wiring.attach(inner.port, slots.map_err(|e| in_planned(block, &planned, e))?);

@@ -144,7 +144,9 @@ fn an_interrupted_run_says_where_and_leaves_the_scope_whole() {
     let interrupt = Interrupt::default();
     interrupt.set();
     let options = Options::default();
-    let (profile, interrupt, scope) = (&mut profile, &interrupt, &scope);
+    let profile = &mut profile;
+    let interrupt = &interrupt;
+    let scope = &scope;
     let mut watch = step::Watch {
         options,
         profile,

@@ -211,9 +211,10 @@ impl Folder {
             },
             _ => {
                 self.is_unlisted.store(true, Ordering::Relaxed);
-                match self.is_removed(name) {
-                    true => Err(io::ErrorKind::NotFound.into()),
-                    false => open(&path),
+                if self.is_removed(name) {
+                    Err(io::ErrorKind::NotFound.into())
+                } else {
+                    open(&path)
                 }
             }
         };

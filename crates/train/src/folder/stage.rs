@@ -251,9 +251,10 @@ impl Write for FileWriter<'_> {
         if self.block.len() + bytes.len() > BLOCK_BYTES {
             self.flush()?;
         }
-        match bytes.len() < BLOCK_BYTES {
-            true => self.block.extend_from_slice(bytes),
-            false => self.write_block(bytes)?,
+        if bytes.len() < BLOCK_BYTES {
+            self.block.extend_from_slice(bytes)
+        } else {
+            self.write_block(bytes)?
         }
         Ok(bytes.len())
     }

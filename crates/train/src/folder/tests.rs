@@ -50,12 +50,11 @@ fn visible(dir: &Path) -> Files {
             if path.file_name().is_some_and(|name| name.to_str().unwrap().starts_with(PRIVATE)) {
                 continue;
             }
-            match path.is_dir() {
-                true => folders.push(path),
-                false => {
-                    let name = path.strip_prefix(dir).unwrap().to_str().unwrap().to_string();
-                    found.insert(name, fs::read(&path).unwrap());
-                }
+            if path.is_dir() {
+                folders.push(path)
+            } else {
+                let name = path.strip_prefix(dir).unwrap().to_str().unwrap().to_string();
+                found.insert(name, fs::read(&path).unwrap());
             }
         }
     }
@@ -96,9 +95,10 @@ fn copy(from: &Path, to: &Path) {
     for entry in fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();
         let target = to.join(entry.file_name());
-        match entry.path().is_dir() {
-            true => copy(&entry.path(), &target),
-            false => drop(fs::copy(entry.path(), target).unwrap()),
+        if entry.path().is_dir() {
+            copy(&entry.path(), &target)
+        } else {
+            drop(fs::copy(entry.path(), target).unwrap())
         }
     }
 }

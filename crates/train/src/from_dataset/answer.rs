@@ -47,8 +47,9 @@ pub(super) fn read(bytes: &[u8], dataset: &mut Dataset) -> Result<Report> {
     dataset.set_skipped(Skipped { n_lines, n_files, first: from.str()?.to_string() });
     dataset.settings_mut().n_threads = from.u64()? as usize;
     report.is_past = true;
-    match from.is_empty() {
-        true => Ok(report),
-        false => Err(Error::BadState("something follows the report of a pass")),
+    if from.is_empty() {
+        Ok(report)
+    } else {
+        Err(Error::BadState("something follows the report of a pass"))
     }
 }

@@ -25,7 +25,9 @@ pub(super) fn run(
     // Which samples there are is a part of what the event is.
     dataset.wait_loaded()?;
     let job = trainer.job().clone();
-    let (state, report, number) = (ResumablePass::default(), None, job.recovery().n_passes());
+    let state = ResumablePass::default();
+    let report = None;
+    let number = job.recovery().n_passes();
     let mut event = PassEvent { trainer, pass, dataset, observer, state, report, number };
     let done = job.do_event(&mut event);
     let report = event.report.take().unwrap_or_default();
@@ -124,15 +126,16 @@ impl ScriptEvent for PassEvent<'_> {
         let job = self.trainer.job().clone();
         let is_over = job.recovers() && self.leave_out(&job);
         let Self { trainer, pass, dataset, observer, state, report, number } = self;
-        let (job, number, files) = (&job, *number, dataset.pass_files());
+        let job = &job;
+        let number = *number;
+        let files = dataset.pass_files();
         let cuts = job.recovers().then_some(PassCuts { job, number, files });
-        let ran = match is_over {
-            true => Report::default(),
-            false => {
-                let cuts = cuts.as_ref().map(|cuts| cuts as &dyn CutMaker);
-                let start = Start { dataset, cuts, inside: from };
-                state.run(trainer, *pass, start, *observer)?
-            }
+        let ran = if is_over {
+            Report::default()
+        } else {
+            let cuts = cuts.as_ref().map(|cuts| cuts as &dyn CutMaker);
+            let start = Start { dataset, cuts, inside: from };
+            state.run(trainer, *pass, start, *observer)?
         };
         let report = report.insert(ran);
         let Some(cuts) = cuts else { return Ok(Vec::new()) };
@@ -179,7 +182,9 @@ impl Repeat<TrainerJob> for PassAgain {
         let mut trainer = Trainer::with_options(self.run_options);
         trainer.set_job(world.clone());
         self.state.hush();
-        let (program, scope, options) = (&self.program, &self.scope, &self.options);
+        let program = &self.program;
+        let scope = &self.scope;
+        let options = &self.options;
         let pass = Pass { program, scope, options };
         let (number, files) = (self.number, self.dataset.pass_files());
         let cuts = PassCuts { job: world, number, files };

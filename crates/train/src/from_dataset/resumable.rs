@@ -72,7 +72,9 @@ impl ResumablePass {
         if n_samples == 0 {
             self.counted = Some(CountsBefore::new(pass.program, pass.scope));
         }
-        let (shared, counted, start) = (&self.shared, self.counted.as_ref(), Instant::now());
+        let shared = &self.shared;
+        let counted = self.counted.as_ref();
+        let start = Instant::now();
         // What only looks changes nothing: it begins again from its beginning.
         let (recovers, cuts) = (cuts.is_some(), cuts.filter(|_| !infers));
         let run = PassRun {

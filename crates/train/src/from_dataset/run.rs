@@ -328,7 +328,9 @@ impl<'a> ThreadStops<'a> {
         let interrupts = runners.iter().map(JobRunner::interrupt).collect();
         let halt = run.runner.job().links().halt();
         halt.store(false, Ordering::Relaxed);
-        let (recovers, shared, first) = (run.recovers, run.shared, OnceLock::new());
+        let recovers = run.recovers;
+        let shared = run.shared;
+        let first = OnceLock::new();
         Self { stopper, recovers, shared, interrupts, halt, first }
     }
 

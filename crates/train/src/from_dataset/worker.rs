@@ -97,7 +97,9 @@ impl Worker<'_> {
             self.cutting.moves_to(self.index, after);
             (done.n_batches, done.n_samples) = counts(after);
             batch.leave_out(&mut known, is_known);
-            let (index, runner, scope) = (self.index, &mut *self.runner, &self.scope);
+            let index = self.index;
+            let runner = &mut *self.runner;
+            let scope = &self.scope;
             let (fetch, values_out) = (&fetch, &mut values);
             let step = ThreadStep { index, runner, scope, feed: batch, fetch, values: values_out };
             let timed = Stepping::begin(&TRAINER.computing_seconds);

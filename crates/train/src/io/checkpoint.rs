@@ -145,11 +145,13 @@ impl Checkpoints {
         job: &Distributed,
     ) -> Result<Option<u64>> {
         trainer.join(job);
-        let saved =
-            trainer.saves(&self.folder_name(), &mut || match trainer.keeps_its_start() {
-                true => self.save_now(what, trainer, job).map(|serial| vec![serial.to_string()]),
-                false => Ok(Vec::new()),
-            })?;
+        let saved = trainer.saves(&self.folder_name(), &mut || {
+            if trainer.keeps_its_start() {
+                self.save_now(what, trainer, job).map(|serial| vec![serial.to_string()])
+            } else {
+                Ok(Vec::new())
+            }
+        })?;
         Ok(saved.first().and_then(|serial| serial.parse().ok()))
     }
 
@@ -188,9 +190,10 @@ impl Checkpoints {
     /// too. Where there are no models, because this trainer has a disk of its own, it is the one after its last.
     fn next(&self, trainer_id: usize) -> u64 {
         let complete = self.complete();
-        let last = match complete.is_empty() && trainer_id > 0 {
-            true => self.serials().last().copied(),
-            false => complete.last().copied(),
+        let last = if complete.is_empty() && trainer_id > 0 {
+            self.serials().last().copied()
+        } else {
+            complete.last().copied()
         };
         last.map_or(0, |last| last + 1)
     }

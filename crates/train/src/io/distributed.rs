@@ -254,9 +254,10 @@ pub(super) fn slices_that_fit(
     let mut fits = Vec::new();
     for placed in job.on(endpoint) {
         let (origin, now) = (placed.origin.clone(), placed.origin_dims.clone());
-        let (from, values) = match job.by_rows.contains(&origin) || placed.spread == Spread::Hash {
-            true => rows_that_fit(job, placed, folder)?,
-            false => piece_that_fits(job, placed, scope, folder)?,
+        let (from, values) = if job.by_rows.contains(&origin) || placed.spread == Spread::Hash {
+            rows_that_fit(job, placed, folder)?
+        } else {
+            piece_that_fits(job, placed, scope, folder)?
         };
         fits.push(Fit { origin, now, from, values });
     }
@@ -303,9 +304,10 @@ fn piece_that_fits(
         return Ok((Some(from), values.into_iter().collect()));
     }
     let first = placed.piece.rows.start.max(0) as usize;
-    let values = match overlay(&mut value, &whole, first) {
-        true => vec![(placed.piece.name.clone(), Value::Tensor(value))],
-        false => Vec::new(),
+    let values = if overlay(&mut value, &whole, first) {
+        vec![(placed.piece.name.clone(), Value::Tensor(value))]
+    } else {
+        Vec::new()
     };
     Ok((Some(from), values))
 }
@@ -349,10 +351,7 @@ pub(super) const TABLES: &str = "__lookup_table__";
 
 /// How files of a variable's pieces are called.
 pub(crate) fn naming(job: &Distributed, origin: &str) -> Naming {
-    match job.lookup_table.as_deref() == Some(origin) {
-        true => Naming::Fluid,
-        false => Naming::Counted,
-    }
+    if job.lookup_table.as_deref() == Some(origin) { Naming::Fluid } else { Naming::Counted }
 }
 
 /// The rows of a server's part of a table, and those that an entry rule has not taken in yet. Of a
@@ -448,9 +447,10 @@ fn piece(whole: &Tensor, placed: &Placement) -> Result<Tensor> {
     let (n_rows, width) = whole.shape().flatten_2d(1);
     // Fluid saves state that is one number once for each piece: [n] instead of [1].
     let is_copied = placed.is_whole() && program::var::n_elements(&placed.dims()) == 1;
-    let first = match is_copied {
-        true => placed.piece.block.min(n_rows.saturating_sub(1)),
-        false => placed.offset().max(0) as usize / width.max(1),
+    let first = if is_copied {
+        placed.piece.block.min(n_rows.saturating_sub(1))
+    } else {
+        placed.offset().max(0) as usize / width.max(1)
     };
     if !is_copied && found != placed.origin_dims {
         return Err(misfit());

@@ -65,18 +65,12 @@ pub(super) fn place_of(dir: &Path, filename: &str) -> Result<(PathBuf, String)> 
 /// The file of a variable. A slash in its name makes a directory; a name that would lead out of
 /// its folder is refused, since names come from program files of others.
 pub(super) fn file_of(var: &str) -> Result<&str> {
-    match is_safe(var) {
-        true => Ok(var),
-        false => Err(Error::UnsafeName { var: var.to_string() }),
-    }
+    if is_safe(var) { Ok(var) } else { Err(Error::UnsafeName { var: var.to_string() }) }
 }
 
 /// The file of a variable that is loaded. Programs that load every file of a folder load our list of its files too.
 pub(super) fn file_to_load(var: &str) -> Result<&str> {
-    match is_inside(var) {
-        true => Ok(var),
-        false => file_of(var),
-    }
+    if is_inside(var) { Ok(var) } else { file_of(var) }
 }
 
 #[cfg(test)]

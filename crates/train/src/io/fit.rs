@@ -100,9 +100,10 @@ pub fn fit_state(scope: &Scope, program: &Program, prefix: &Path) -> Result<Fitt
 
 /// A path that is empty is the current folder.
 fn need_folder(dir: &Path) -> Result<()> {
-    match dir.is_dir() || dir.as_os_str().is_empty() {
-        true => Ok(()),
-        false => Err(Error::NoDirectory { path: dir.to_path_buf() }),
+    if dir.is_dir() || dir.as_os_str().is_empty() {
+        Ok(())
+    } else {
+        Err(Error::NoDirectory { path: dir.to_path_buf() })
     }
 }
 
@@ -231,7 +232,9 @@ pub(crate) fn overlay(into: &mut Tensor, from: &Tensor, first: usize) -> bool {
     let line = both[last] * size;
     for number in 0..n_lines {
         // The position of a line in both, from its number among the lines that both have.
-        let (mut rest, mut at_to, mut at_from) = (number, 0, 0);
+        let mut rest = number;
+        let mut at_to = 0;
+        let mut at_from = 0;
         let (mut step_to, mut step_from) = (to_dims[last], from_dims[last]);
         for dim in (0..last).rev() {
             let index = rest % both[dim];
@@ -270,10 +273,7 @@ pub fn fit_slices(job: &Distributed, scope: &Scope, dir: &Path) -> Result<Fitted
 
 /// Whether a variable that is read from a file of its own is there.
 pub(super) fn saved_tensor(folder: &Folder, name: &str) -> Result<Option<Tensor>> {
-    match folder.has(name) {
-        true => read_tensor(folder, name).map(Some),
-        false => Ok(None),
-    }
+    if folder.has(name) { read_tensor(folder, name).map(Some) } else { Ok(None) }
 }
 
 #[cfg(test)]

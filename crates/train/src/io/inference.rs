@@ -162,9 +162,10 @@ fn save_inference(
     let transaction = Transaction::begin(dir)?;
     transaction.write(&model, &saved.to_bytes())?;
     options.extra.iter().try_for_each(|file| transaction.write(file.name, file.bytes))?;
-    match options.program_only {
-        true => transaction.commit(About::new(KIND))?,
-        false => commit(&saved, options.params_filename.map(base_name), transaction)?,
+    if options.program_only {
+        transaction.commit(About::new(KIND))?
+    } else {
+        commit(&saved, options.params_filename.map(base_name), transaction)?
     }
     Ok(fetches)
 }

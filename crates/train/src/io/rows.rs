@@ -256,9 +256,10 @@ fn read(
     let Some(saved) = VarOnDisk::find(folder, own)? else { return Ok(None) };
     let mut rows = Rows { height: share.height(), ..Rows::default() };
     rows.value.resize_as(form.dtype, Shape::from([0, form.width]));
-    let files = match saved.is_partitioned_like(share, own.n) {
-        true => own.number..own.number + 1,
-        false => 0..saved.n,
+    let files = if saved.is_partitioned_like(share, own.n) {
+        own.number..own.number + 1
+    } else {
+        0..saved.n
     };
     for number in files {
         let name = PieceFile { number, n: saved.n, naming: saved.naming, ..own }.name()?;

@@ -132,9 +132,10 @@ fn other_state(path: &Path, vars: Option<&[String]>) -> Result<HashMap<String, V
                 None => files_in(folder)?,
             };
             let value = |name: String| {
-                let value = match is_kept(folder, "", &name)? {
-                    true => read_any(folder, &name)?,
-                    false => Value::Tensor(read_tensor(folder, file_of(&name)?)?),
+                let value = if is_kept(folder, "", &name)? {
+                    read_any(folder, &name)?
+                } else {
+                    Value::Tensor(read_tensor(folder, file_of(&name)?)?)
                 };
                 Ok((name, value))
             };

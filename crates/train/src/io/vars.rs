@@ -258,11 +258,8 @@ pub(super) fn read_combined(
     }
     let dense = vars.iter().filter(|(name, _)| !tables.contains_key(**name));
     let dense: BTreeMap<&str, &VarDesc> = dense.map(|(&name, &var)| (name, var)).collect();
-    let mut others = match dense.is_empty() {
-        true => Vec::new(),
-        false => read_dense(folder, name, &dense)?,
-    }
-    .into_iter();
+    let mut others =
+        if dense.is_empty() { Vec::new() } else { read_dense(folder, name, &dense)? }.into_iter();
     Ok(vars.keys().filter_map(|name| tables.remove(name).or_else(|| others.next())).collect())
 }
 

@@ -79,20 +79,18 @@ impl ScoredSamples {
     /// Adds a batch, whole or not at all. Users and slices are given for all batches or for none.
     pub fn add(&mut self, batch: &ScoredBatch<'_>) -> Result<()> {
         let n = batch.predictions.len();
-        let check = |what: &'static str, found: usize| match found == n {
-            true => Ok(()),
-            false => Err(Error::MetricLength { what, expected: n, found }),
+        let check = |what: &'static str, found: usize| {
+            if found == n { Ok(()) } else { Err(Error::MetricLength { what, expected: n, found }) }
         };
         check("labels", batch.labels.len())?;
         check("users", batch.users.map_or(n, <[i64]>::len))?;
         check("slices", batch.slices.map_or(n, <[i64]>::len))?;
         let before = |known: &[i64], given: Option<&[i64]>, what: &'static str| {
             let is_known = known.len() == self.len();
-            match is_known == given.is_some() || self.is_empty() {
-                true => Ok(()),
-                false => {
-                    Err(Error::MetricLength { what, expected: self.len() + n, found: known.len() })
-                }
+            if is_known == given.is_some() || self.is_empty() {
+                Ok(())
+            } else {
+                Err(Error::MetricLength { what, expected: self.len() + n, found: known.len() })
             }
         };
         before(&self.users, batch.users, "users of all batches")?;
@@ -214,7 +212,9 @@ fn quality_of(mut samples: Vec<ScoredSample>, has_users: bool) -> Quality {
 /// The area under the ROC curve of samples in order of their predictions. Pairs are counted in whole
 /// numbers: nothing is rounded before the last division.
 fn area(samples: &[ScoredSample]) -> Option<f64> {
-    let (mut negatives, mut positives, mut halves) = (0u128, 0u128, 0u128);
+    let mut negatives = 0u128;
+    let mut positives = 0u128;
+    let mut halves = 0u128;
     for ties in samples.chunk_by(|a, b| a.prediction == b.prediction) {
         let clicks = ties.iter().filter(|sample| sample.is_click).count() as u128;
         let others = ties.len() as u128 - clicks;
@@ -291,7 +291,9 @@ mod tests {
         let samples = samples(500);
         let quality = samples.quality();
         assert_eq!(quality.auc, slow_area(&samples, |_| true));
-        let (mut sum, mut n, mut n_users) = (0.0, 0.0, 0);
+        let mut sum = 0.0;
+        let mut n = 0.0;
+        let mut n_users = 0;
         for user in 0..23 {
             let of_user = |at: usize| samples.users[at] == user;
             let Some(area) = slow_area(&samples, of_user) else { continue };

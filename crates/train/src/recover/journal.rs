@@ -258,9 +258,10 @@ impl PartReader {
     /// Reads to the end: whether everything can be.
     fn check(&mut self) -> Result<()> {
         while self.next_stretch()?.is_some() {}
-        match self.at == self.body.len() {
-            true => Ok(()),
-            false => Err(Error::BadState("something follows the end of a journal")),
+        if self.at == self.body.len() {
+            Ok(())
+        } else {
+            Err(Error::BadState("something follows the end of a journal"))
         }
     }
 }
@@ -309,9 +310,10 @@ impl Answers {
             known = known.max(part.first.saturating_add(part.n_left));
             part.check()?;
         }
-        match known >= end {
-            true => Ok(Self { parts: read_parts(journal)?.0.into(), next: 0 }),
-            false => Err(Error::BadState("the end of the journal is missing")),
+        if known >= end {
+            Ok(Self { parts: read_parts(journal)?.0.into(), next: 0 })
+        } else {
+            Err(Error::BadState("the end of the journal is missing"))
         }
     }
 
@@ -478,7 +480,9 @@ mod tests {
                 journal.push(print, &|| "loss".to_string(), answer);
             }
         };
-        let (mut journal, mut kept, mut sizes) = (Journal::default(), Vec::new(), Vec::new());
+        let mut journal = Journal::default();
+        let mut kept = Vec::new();
+        let mut sizes = Vec::new();
         for cut in 0..200u64 {
             run(&mut journal, 1_000);
             // Cuts overlap where the last one was not known to be kept.

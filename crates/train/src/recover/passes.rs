@@ -109,9 +109,10 @@ impl Former {
         for passes in &self.0 {
             let of_pass = passes.last.iter().find(|pass| pass.number == number);
             let Some(PassRead { files, .. }) = of_pass else {
-                match passes.n_done > number && !passes.is_older {
-                    true => return Left::Unknown("trainers were too far apart"),
-                    false => continue,
+                if passes.n_done > number && !passes.is_older {
+                    return Left::Unknown("trainers were too far apart");
+                } else {
+                    continue;
                 }
             };
             let Some(files) = files else { return Left::Unknown("its samples were in memory") };
@@ -128,10 +129,7 @@ impl Former {
             file: file.to_string(),
             n_lines: read.n_lines,
         };
-        match all.is_empty() {
-            true => Left::All,
-            false => Left::Rest(all.into_iter().map(read).collect()),
-        }
+        if all.is_empty() { Left::All } else { Left::Rest(all.into_iter().map(read).collect()) }
     }
 }
 

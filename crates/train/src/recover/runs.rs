@@ -384,8 +384,9 @@ mod tests {
     }
 
     fn stretches(bytes: &[u8]) -> Vec<Stretch> {
-        let (mut from, mut reader, mut all) =
-            (ByteReader::new(bytes), RunsReader::default(), Vec::new());
+        let mut from = ByteReader::new(bytes);
+        let mut reader = RunsReader::default();
+        let mut all = Vec::new();
         while !from.is_empty() {
             all.push(reader.next(&mut from).unwrap());
         }

@@ -79,7 +79,9 @@ impl Scopes {
         if known.is_none() {
             let is_elsewhere = |name: &str| is_of_job && self.placed.contains(name);
             let before = Some(scope.own_vars(|name| !is_elsewhere(name)));
-            let (number, scope, is_run_in) = (self.n_scopes, scope.clone(), false);
+            let number = self.n_scopes;
+            let scope = scope.clone();
+            let is_run_in = false;
             self.scopes.push(Used { number, scope, is_of_job, is_run_in, before });
             self.n_scopes += 1;
         }

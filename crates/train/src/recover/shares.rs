@@ -47,7 +47,9 @@ mod tests {
             fs::write(&path, name).unwrap();
             path.into()
         };
-        let (mut shares, first, second) = (Shares::default(), file("1"), file("2"));
+        let mut shares = Shares::default();
+        let first = file("1");
+        let second = file("2");
         [&first, &second].into_iter().for_each(|file| shares.add(file.clone()));
         let path = first.to_path_buf();
         drop(first);

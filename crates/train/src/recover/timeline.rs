@@ -170,15 +170,19 @@ impl<World: ?Sized> Timeline<World> {
             return Ok(Begun::Past(past.outcome));
         }
         let event = self.n_done;
-        let told = |print: EventPrint, label: &str| match label.is_empty() {
-            true => print.kind.name().to_string(),
-            false => format!("{} ({label})", print.kind.name()),
+        let told = |print: EventPrint, label: &str| {
+            if label.is_empty() {
+                print.kind.name().to_string()
+            } else {
+                format!("{} ({label})", print.kind.name())
+            }
         };
         let (was, is) = (told(past.print, &past.label), told(print, &label()));
         let is_named_alike = (past.print.kind, past.print.names) == (print.kind, print.names);
-        Err(match is_named_alike {
-            true => Error::OtherValues { event, what: is },
-            false => Error::OtherEvent { event, was, is },
+        Err(if is_named_alike {
+            Error::OtherValues { event, what: is }
+        } else {
+            Error::OtherEvent { event, was, is }
         })
     }
 

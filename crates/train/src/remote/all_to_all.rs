@@ -33,7 +33,9 @@ impl TrainerJob {
     /// The other trainers of a job, with which datasets exchange samples.
     pub fn peers(&self, job: &Distributed) -> Peers {
         self.join(job);
-        let (rank, n_trainers, folder) = (job.trainer_id, job.n_trainers, None);
+        let rank = job.trainer_id;
+        let n_trainers = job.n_trainers;
+        let folder = None;
         Peers { job: self.clone(), rank, n_trainers, folder }
     }
 }

@@ -238,9 +238,10 @@ impl Worker {
             let (client, push) = (self.links.client(server)?, Push { behind, ..Push::new(grads) });
             // What was served is let go.
             client.reclaim(&mut Pool::default());
-            match asks && self.dense.get(server.0).is_some_and(|&has_dense| has_dense) {
-                true => client.change_soon(push)?,
-                false => client.change(push)?,
+            if asks && self.dense.get(server.0).is_some_and(|&has_dense| has_dense) {
+                client.change_soon(push)?
+            } else {
+                client.change(push)?
             }
         }
         Ok(())

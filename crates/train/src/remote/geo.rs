@@ -182,10 +182,7 @@ fn push(client: &Client, grads: Vec<Grad>) -> Result<()> {
             client.settle()?;
         }
     }
-    match together.is_empty() {
-        true => Ok(()),
-        false => Ok(client.change(Push::new(together))?),
-    }
+    if together.is_empty() { Ok(()) } else { Ok(client.change(Push::new(together))?) }
 }
 
 fn is_param(placed: &Placement) -> bool {

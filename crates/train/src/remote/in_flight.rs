@@ -156,12 +156,11 @@ impl InFlight {
         let is_early = |counts: &mut StepCounts| !counts.is_over && counts.served < all;
         let waited = self.moved.wait_timeout_while(counts, patience, is_early);
         let (mut counts, late) = waited.even_if_poisoned();
-        match late.timed_out() {
-            true => {
-                counts.n_late = (counts.n_late + 1).min(LATE_MAX);
-                counts.n_skipped = (1 << (counts.n_late + 1).saturating_sub(LATE_MIN)) - 1;
-            }
-            false => counts.n_late = 0,
+        if late.timed_out() {
+            counts.n_late = (counts.n_late + 1).min(LATE_MAX);
+            counts.n_skipped = (1 << (counts.n_late + 1).saturating_sub(LATE_MIN)) - 1;
+        } else {
+            counts.n_late = 0
         }
     }
 

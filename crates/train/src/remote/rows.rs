@@ -168,7 +168,9 @@ fn ask(links: &Links, look_up: &LookUpRoute, keys: Keys) -> crate::error::Result
         }
         let client = links.client(piece.server)?;
         client.ensure_connected()?;
-        let (after, table, n_rows) = (links.round(), wire_id(piece), keys.len());
+        let after = links.round();
+        let table = wire_id(piece);
+        let n_rows = keys.len();
         let ask =
             message::LookUp { peek: look_up.peek, ..message::LookUp::new(after, table, keys) };
         let ticket = client.ask(ask)?;

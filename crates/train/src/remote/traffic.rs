@@ -127,9 +127,10 @@ impl Traffic {
             return Ok(());
         }
         let client = links.client(server)?;
-        match client.is_near() && queue.n_bytes < NEAR_PUSH_BYTES {
-            true => Ok(()),
-            false => queue.send(&client),
+        if client.is_near() && queue.n_bytes < NEAR_PUSH_BYTES {
+            Ok(())
+        } else {
+            queue.send(&client)
         }
     }
 

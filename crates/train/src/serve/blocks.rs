@@ -139,9 +139,10 @@ impl Update {
         let looks = |op: &OpDesc| op.reads().any(|name| vars.contains(&name));
         let is_in_the_way = |op: &OpDesc| !op.traits().keeps_to_gradients || looks(op);
         let mut others = ops.iter().filter(|op| *op != update);
-        match update.traits().update == Some(Untouched::Stay) && !others.any(is_in_the_way) {
-            true => vars.into_iter().map(str::to_string).collect(),
-            false => Vec::new(),
+        if update.traits().update == Some(Untouched::Stay) && !others.any(is_in_the_way) {
+            vars.into_iter().map(str::to_string).collect()
+        } else {
+            Vec::new()
         }
     }
 
@@ -186,12 +187,11 @@ impl<'a> Naming<'a> {
         let mut alone = if has_inner { self.program.clone() } else { Program::default() };
         alone.random_seed = self.program.random_seed;
         let passing = self.passing(block);
-        let vars: Vec<&VarDesc> = match has_inner {
-            true => self.seen_from(block),
-            false => {
-                let names = block.ops.iter().flat_map(|op| op.reads().chain(op.writes()));
-                names.filter_map(|name| self.program.find_var(block.idx as usize, name)).collect()
-            }
+        let vars: Vec<&VarDesc> = if has_inner {
+            self.seen_from(block)
+        } else {
+            let names = block.ops.iter().flat_map(|op| op.reads().chain(op.writes()));
+            names.filter_map(|name| self.program.find_var(block.idx as usize, name)).collect()
         };
         let root = alone.block_mut(0);
         root.ops = block.ops.clone();

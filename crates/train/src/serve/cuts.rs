@@ -215,9 +215,10 @@ impl CutStore {
         let (n_changed, n_whole) =
             (self.held.n_bytes(Extent::Changed), self.held.n_bytes(Extent::Whole));
         // What is nearly everything is everything.
-        let kind = match last.is_none() || n_changed > n_whole / 2 {
-            true => FileKind::Base,
-            false => FileKind::Increment,
+        let kind = if last.is_none() || n_changed > n_whole / 2 {
+            FileKind::Base
+        } else {
+            FileKind::Increment
         };
         let n_given = GIVEN_MAX * self.n_given.load(Ordering::Relaxed);
         let is_heavy = weight.since + n_changed > weight.base.max(INCREMENT_BYTES_MIN) + n_given;

@@ -30,13 +30,12 @@ pub(super) struct OwnRows<'a> {
 impl OwnRows<'_> {
     /// This server's number for a row of the whole, if the row is here.
     fn local(&self, var: &VarLayout, row: i64) -> Option<u64> {
-        let is_here = match var.is_hashed {
-            true => server_of(row, self.owner.n_servers as usize) == self.owner.server as usize,
-            false => {
-                let height = var.dims.first().copied().unwrap_or(0);
-                row >= var.first && row - var.first < height
-                    || var.first == 0 && tensor::is_row(row, height)
-            }
+        let is_here = if var.is_hashed {
+            server_of(row, self.owner.n_servers as usize) == self.owner.server as usize
+        } else {
+            let height = var.dims.first().copied().unwrap_or(0);
+            row >= var.first && row - var.first < height
+                || var.first == 0 && tensor::is_row(row, height)
         };
         is_here.then_some((row - if var.is_hashed { 0 } else { var.first }) as u64)
     }
@@ -263,7 +262,9 @@ impl Resuming<'_> {
                     // One table uses it here, and several did there: a learning rate.
                     if let Some(value) = shared.get(&var.origin) {
                         let piece = Piece::of(var, value);
-                        let (name, dims, dtype) = (&var.name, &var.dims, piece.dtype);
+                        let name = &var.name;
+                        let dims = &var.dims;
+                        let dtype = piece.dtype;
                         let bytes = piece.bytes.map(Cow::from);
                         let value = ImportedValue { name, dims, dtype, bytes };
                         table.import_value(&value).map_err(|problem| self.wrong(problem))?;
@@ -381,7 +382,9 @@ fn assembled<'a>(var: &'a VarLayout, pieces: &[Piece<'a>]) -> Option<ImportedVal
     if pieces.iter().all(|piece| piece.bytes.is_none()) {
         return Some(value(None));
     }
-    let (mut bytes, mut row, end) = (Vec::new(), var.first, var.first + var.dims.first()?);
+    let mut bytes = Vec::new();
+    let mut row = var.first;
+    let end = var.first + var.dims.first()?;
     while row < end {
         let piece = pieces.iter().find(|piece| piece.rows().contains(&row))?;
         let (own, rows) = (piece.bytes?, piece.rows());

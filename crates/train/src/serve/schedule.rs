@@ -31,7 +31,9 @@ pub(super) struct Schedule {
 
 impl Schedule {
     pub(super) fn new(program: Option<Program>, scope: &Scope, memory: &SharedMemory) -> Self {
-        let (executor, cache, memory) = (Executor::new(), BTreeMap::new(), memory.clone());
+        let executor = Executor::new();
+        let cache = BTreeMap::new();
+        let memory = memory.clone();
         let (scope, kept) = (scope.clone(), BTreeSet::new());
         Self { scope, executor, program, cache, kept, memory }
     }
@@ -75,7 +77,9 @@ impl Schedule {
 
     /// Every variable that its ops name.
     pub(super) fn names(&self) -> BTreeSet<String> {
-        let (mut names, mut seen, mut open) = (BTreeSet::new(), BTreeSet::new(), vec![0]);
+        let mut names = BTreeSet::new();
+        let mut seen = BTreeSet::new();
+        let mut open = vec![0];
         let Some(program) = &self.program else { return names };
         // Its ops, and those of the blocks that they run.
         while let Some(block) = open.pop() {

@@ -43,7 +43,9 @@ impl StoreVars {
     pub(super) fn new(tables: &mut [Box<dyn Table>], names: &StoreNames<'_>) -> Self {
         let params: BTreeMap<&str, &VarInfo> =
             names.params.iter().map(|held| (held.name.as_str(), held)).collect();
-        let (mut vars, mut ids, mut first) = (Self::default(), HashMap::new(), Vec::new());
+        let mut vars = Self::default();
+        let mut ids = HashMap::new();
+        let mut first = Vec::new();
         for (at, table) in tables.iter().enumerate() {
             first.push(vars.list.len() as u32);
             for accepts in table.accepts() {

@@ -261,10 +261,8 @@ pub(crate) fn add_up_gradients(
     let mut last = None;
     for at in (0..main.block(0).ops.len()).rev() {
         let op = &main.block(0).ops[at];
-        let pairs = match op.is_backward() {
-            true => op.attrs.strs(role::ROLE_VAR)?.to_vec(),
-            false => continue,
-        };
+        let pairs =
+            if op.is_backward() { op.attrs.strs(role::ROLE_VAR)?.to_vec() } else { continue };
         let mut place = at;
         for pair in pairs.chunks_exact(2) {
             let [param, grad] = pair else { continue };

@@ -174,17 +174,21 @@ impl JobPlan {
 
     /// The gradient's name in `op_role_var`, after renaming.
     pub(super) fn role_grad(&self, param: &Param) -> String {
-        match self.renames(param) {
-            true => of_trainer(&param.grad, self.job.trainer_id),
-            false => param.grad.clone(),
+        if self.renames(param) {
+            of_trainer(&param.grad, self.job.trainer_id)
+        } else {
+            param.grad.clone()
         }
     }
 
     /// Names under which this trainer's gradient reaches the servers.
     pub(super) fn sent_names(&self, param: &Param) -> Vec<String> {
-        let name = |piece: &Piece| match self.per_trainer() {
-            true => of_trainer(&param.block(&param.grad, piece.block), self.job.trainer_id),
-            false => param.block(&param.grad, piece.block),
+        let name = |piece: &Piece| {
+            if self.per_trainer() {
+                of_trainer(&param.block(&param.grad, piece.block), self.job.trainer_id)
+            } else {
+                param.block(&param.grad, piece.block)
+            }
         };
         param.pieces.iter().map(name).collect()
     }
@@ -231,10 +235,8 @@ impl JobPlan {
     /// Cuts the parameters and chooses servers.
     fn give_out(&mut self, seed: u32, dispatch: &mut dyn Dispatch) -> Result<()> {
         let n = self.params.len();
-        self.order = match self.config.slice_var_up {
-            true => (0..n).collect(),
-            false => split::shuffled(n, seed),
-        };
+        self.order =
+            if self.config.slice_var_up { (0..n).collect() } else { split::shuffled(n, seed) };
         let endpoints = self.job.endpoints.clone();
         for &at in &self.order {
             let param = &mut self.params[at];

@@ -68,9 +68,10 @@ impl JobPlan {
             lr_block: -1,
             n_corrections: 0,
         };
-        match self.is_geo() {
-            true => server.exchange()?,
-            false => server.train()?,
+        if self.is_geo() {
+            server.exchange()?
+        } else {
+            server.train()?
         }
         if server.optimize_blocks.is_empty() {
             server.open_block(0);
@@ -347,9 +348,10 @@ impl Server<'_> {
                 continue;
             }
             let meta = self.meta(&var)?;
-            let (name, dims) = match scheduled(&var) {
-                true => (var.clone(), meta.dims.clone()),
-                false => (param.beside(&var, piece), param.dims_beside(&meta.dims, piece)),
+            let (name, dims) = if scheduled(&var) {
+                (var.clone(), meta.dims.clone())
+            } else {
+                (param.beside(&var, piece), param.dims_beside(&meta.dims, piece))
             };
             self.declare(&name, meta.with_dims(dims), true);
             names.insert(var, name);

@@ -77,9 +77,10 @@ impl TrainerBlock<'_> {
     fn declare_blocks(&mut self, main: &Program) -> Result<()> {
         for param in self.plan.params.iter().filter(|param| param.is_cut()) {
             let (value, grad) = (main.need_var(0, &param.name)?, main.need_var(0, &param.grad)?);
-            let sent = match self.plan.job.via_communicator && !param.is_hashed() {
-                true => param.pieces.iter().map(|p| param.block(&param.grad, p.block)).collect(),
-                false => self.plan.sent_names(param),
+            let sent = if self.plan.job.via_communicator && !param.is_hashed() {
+                param.pieces.iter().map(|p| param.block(&param.grad, p.block)).collect()
+            } else {
+                self.plan.sent_names(param)
             };
             for ((piece, name), sent) in param.pieces.iter().zip(param.blocks()).zip(sent) {
                 self.vars.push(VarDesc::new(&name, value.meta.with_dims(param.dims_of(piece))));
@@ -187,9 +188,10 @@ impl TrainerBlock<'_> {
         let mut all = Vec::new();
         for &(number, param) in &received {
             let control = after.clone().unwrap_or_else(|| self.controls[number].clone());
-            let (out, names) = match via {
-                true => (vec![param.name.clone()], param.blocks()),
-                false => (param.blocks(), Vec::new()),
+            let (out, names) = if via {
+                (vec![param.name.clone()], param.blocks())
+            } else {
+                (param.blocks(), Vec::new())
             };
             all.extend(out.iter().cloned());
             let mut op = plan.job.recv_op(out, plan.epmap(param), names).input("X", control);
@@ -213,12 +215,11 @@ fn split_op(param: &Param, names: &[String]) -> OpDesc {
         let op = OpDesc::new("split_ids").attr(Spread::ATTR, param.spread.name());
         return with_role(op.input("Ids", &param.grad).output("Out", names), role::DIST);
     }
-    let op = match param.is_sparse {
-        true => OpDesc::new("split_selected_rows").attr("height_sections", param.sections()),
-        false => {
-            let sections: Vec<i32> = param.sections().iter().map(|&rows| rows as i32).collect();
-            OpDesc::new("split_byref").attr("sections", sections).attr("num", 0)
-        }
+    let op = if param.is_sparse {
+        OpDesc::new("split_selected_rows").attr("height_sections", param.sections())
+    } else {
+        let sections: Vec<i32> = param.sections().iter().map(|&rows| rows as i32).collect();
+        OpDesc::new("split_byref").attr("sections", sections).attr("num", 0)
     };
     with_role(op.input("X", &param.grad).output("Out", names), role::DIST)
 }

@@ -54,10 +54,7 @@ fn connect(address: &str, deadline: Instant) -> io::Result<TcpStream> {
 /// The time that is left; an error if there is none.
 fn left(deadline: Instant) -> io::Result<Duration> {
     let left = deadline.saturating_duration_since(Instant::now());
-    match left.is_zero() {
-        true => Err(late()),
-        false => Ok(left),
-    }
+    if left.is_zero() { Err(late()) } else { Ok(left) }
 }
 
 fn late() -> io::Error {

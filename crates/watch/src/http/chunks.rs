@@ -114,7 +114,9 @@ mod tests {
 
     /// What is read of these bytes if they come `step` at a time; the status of what is wrong.
     fn read(bytes: &[u8], step: usize) -> Result<(Vec<u8>, bool), u16> {
-        let (mut chunks, mut body, mut ahead) = (ChunkedBody::new(20), Vec::new(), Vec::new());
+        let mut chunks = ChunkedBody::new(20);
+        let mut body = Vec::new();
+        let mut ahead = Vec::new();
         for piece in bytes.chunks(step) {
             ahead.extend_from_slice(piece);
             match chunks.take(&ahead, &mut body) {

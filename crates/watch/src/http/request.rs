@@ -44,9 +44,10 @@ impl HttpRequest {
         let (head, n_head) = parse(bytes).ok()??;
         let RequestHead { mut request, n_body, is_chunked, .. } = head;
         let body = bytes.get(n_head..)?;
-        match is_chunked {
-            true => drop(ChunkedBody::new(body.len()).take(body, &mut request.body).ok()?),
-            false => request.body = body[..n_body.min(body.len())].to_vec(),
+        if is_chunked {
+            drop(ChunkedBody::new(body.len()).take(body, &mut request.body).ok()?)
+        } else {
+            request.body = body[..n_body.min(body.len())].to_vec()
         }
         Some(request)
     }
@@ -122,9 +123,10 @@ impl<'a> Requests<'a> {
             let go_on = self.stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n");
             go_on.map_err(|_| NoRequest::Gone)?;
         }
-        request.body = match is_chunked {
-            true => self.chunks(deadline, holds)?,
-            false => self.body(n_body, deadline, holds)?,
+        request.body = if is_chunked {
+            self.chunks(deadline, holds)?
+        } else {
+            self.body(n_body, deadline, holds)?
         };
         self.ahead.shrink_to(BODY_READ_BYTES);
         self.has_begun = !self.ahead.is_empty();
@@ -189,10 +191,8 @@ impl<'a> Requests<'a> {
     fn read_more(&mut self, deadline: Instant, n_max: usize) -> Result<(), NoRequest> {
         let left = deadline.saturating_duration_since(Instant::now());
         let has_begun = self.has_begun;
-        let late = || match has_begun {
-            true => bad(408, "the request took too long"),
-            false => NoRequest::Gone,
-        };
+        let late =
+            || if has_begun { bad(408, "the request took too long") } else { NoRequest::Gone };
         if left.is_zero() {
             return Err(late());
         }

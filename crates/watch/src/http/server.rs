@@ -128,10 +128,7 @@ impl Loop {
 
     /// Waits until something can be done; for the listener and each connection, whether it can.
     fn wait(&self) -> Vec<bool> {
-        let of_conn = |conn: &Conn| match conn.is_written() {
-            true => PollFlags::IN,
-            false => PollFlags::OUT,
-        };
+        let of_conn = |conn: &Conn| if conn.is_written() { PollFlags::IN } else { PollFlags::OUT };
         let listener = PollFd::from_borrowed_fd(self.listener.as_fd(), PollFlags::IN);
         let conns = self.conns.iter();
         let conns = conns.map(|conn| PollFd::from_borrowed_fd(conn.stream.as_fd(), of_conn(conn)));
@@ -249,12 +246,11 @@ impl Conn {
         }
         // A client that reads nothing does not hold the memory of an answer for ever.
         (self.output, self.n_written) = (Vec::new(), 0);
-        match self.closes {
-            true => {
-                self.drain();
-                Err(io::ErrorKind::ConnectionAborted.into())
-            }
-            false => Ok(()),
+        if self.closes {
+            self.drain();
+            Err(io::ErrorKind::ConnectionAborted.into())
+        } else {
+            Ok(())
         }
     }
 

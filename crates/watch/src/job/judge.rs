@@ -204,12 +204,11 @@ fn obstacle(
 fn problem(all: &[ProcessShares]) -> Option<Judgement> {
     let (one, own) = obstacle(all, |own| !own.is_passing)?;
     let who = format!("{}: {}.", capital(&one.name), own.text.trim_end_matches('.'));
-    let why = match own.remedy.is_empty() {
-        true => format!("For {} now.", time(own.seconds)),
-        false => {
-            let remedy = capital(own.remedy.trim_end_matches('.'));
-            format!("{remedy}. For {} now.", time(own.seconds))
-        }
+    let why = if own.remedy.is_empty() {
+        format!("For {} now.", time(own.seconds))
+    } else {
+        let remedy = capital(own.remedy.trim_end_matches('.'));
+        format!("{remedy}. For {} now.", time(own.seconds))
     };
     Some(Judgement::new(Cause::Problem, who, why))
 }

@@ -265,9 +265,12 @@ fn condition(member: &WatchedMember, shares: &super::ProcessShares) -> (&'static
 
 /// What a process says that keeps it from its work.
 fn obstacles(shares: &super::ProcessShares) -> Vec<String> {
-    let words = |one: &super::SeenObstacle| match one.remedy.is_empty() {
-        true => format!("{} (for {})", one.text, time(one.seconds)),
-        false => format!("{} (for {}); {}", one.text, time(one.seconds), one.remedy),
+    let words = |one: &super::SeenObstacle| {
+        if one.remedy.is_empty() {
+            format!("{} (for {})", one.text, time(one.seconds))
+        } else {
+            format!("{} (for {}); {}", one.text, time(one.seconds), one.remedy)
+        }
     };
     shares.obstacles.iter().map(words).collect()
 }
@@ -279,19 +282,20 @@ fn facts(member: &WatchedMember) -> String {
     }
     let memory = bytes(states.number("process_resident_bytes"));
     let cpu = states.rate("process_cpu_seconds");
-    let own = match member.is_server() {
-        true => format!(
+    let own = if member.is_server() {
+        format!(
             "{} rows, {} looked up a second, {} trainers",
             count(states.number("server_table_rows")),
             count(states.rate("server_looked_up_rows")),
             count(states.number("server_trainers")),
-        ),
-        false => format!(
+        )
+    } else {
+        format!(
             "{} samples/s, {} batches, threads: {}",
             count(states.rate("trainer_samples")),
             count(states.total("trainer_batches")),
             count(states.number("trainer_threads").max(1.0)),
-        ),
+        )
     };
     format!("{own}, {cpu:.2} processors, {memory}")
 }

@@ -56,9 +56,10 @@ pub(super) fn judge(all: &[ProcessShares]) -> Option<Judgement> {
     let available = those.iter().map(|(_, own)| own.available).fold(0.0, f64::max);
     let worst = those.iter().max_by(|(_, a), (_, b)| a.delayed.total_cmp(&b.delayed));
     let worst = worst.map_or("", |(one, _)| one.name.as_str());
-    let among = match available > 0.0 {
-        true => format!("may use {}", count(available)),
-        false => "are not enough".to_string(),
+    let among = if available > 0.0 {
+        format!("may use {}", count(available))
+    } else {
+        "are not enough".to_string()
     };
     let why = format!(
         "On {host}, {} processes of the job used {used:.2} processors ({among}), and for each second of that their \

@@ -27,23 +27,21 @@ pub(super) fn judge(all: &[ProcessShares]) -> Judgement {
     let (servers, trainers): (Vec<_>, Vec<_>) = alive.into_iter().partition(|one| one.is_server);
     if trainers.is_empty() {
         let ended = all.iter().any(|one| !one.is_server && one.condition == Condition::Ended);
-        return match ended {
-            true => Judgement::new(Cause::Through, "The trainers are through.", ""),
-            false => Judgement::new(
+        return if ended {
+            Judgement::new(Cause::Through, "The trainers are through.", "")
+        } else {
+            Judgement::new(
                 Cause::Beginning,
                 "The job begins.",
                 "No trainer has said yet what it does.",
-            ),
+            )
         };
     }
     if let Some(found) = processors::judge(all) {
         return found;
     }
     let all = Group { servers, trainers };
-    match all.waiting() >= WAITS {
-        true => all.of_waiting(),
-        false => all.of_working(),
-    }
+    if all.waiting() >= WAITS { all.of_waiting() } else { all.of_working() }
 }
 
 /// Processes that run.
@@ -92,27 +90,26 @@ impl<'a> Group<'a> {
             return self.of_slow_trainer(least);
         }
         let waits = percent(self.waiting());
-        match self.servers.is_empty() {
-            true => Judgement::new(
+        if self.servers.is_empty() {
+            Judgement::new(
                 Cause::Exchanges,
                 "Exchanges between trainers slow the job.",
                 format!(
                     "Every trainer waits {waits} of its time for the others. Larger batches, or fewer \
                      and larger exchanges, help."
                 ),
-            ),
-            false => {
-                let idle: f64 = self.servers.iter().map(|one| one.of("idle")).sum();
-                let idle = percent(idle / self.servers.len() as f64);
-                Judgement::new(
-                    Cause::Messages,
-                    "Messages slow the job.",
-                    format!(
-                        "Trainers wait {waits} of their time for servers that are idle {idle} of theirs. \
+            )
+        } else {
+            let idle: f64 = self.servers.iter().map(|one| one.of("idle")).sum();
+            let idle = percent(idle / self.servers.len() as f64);
+            Judgement::new(
+                Cause::Messages,
+                "Messages slow the job.",
+                format!(
+                    "Trainers wait {waits} of their time for servers that are idle {idle} of theirs. \
                          Larger batches, or a mode in which trainers do not wait (async, GEO), help."
-                    ),
-                )
-            }
+                ),
+            )
         }
     }
 
@@ -129,14 +126,13 @@ impl<'a> Group<'a> {
         let others = self.servers.iter().filter(|one| one.name != server.name);
         let others: Vec<f64> = others.map(|one| one.rows_per_second).collect();
         let mean = others.iter().sum::<f64>() / others.len().max(1) as f64;
-        match mean > 0.0 && server.rows_per_second >= UNEVEN * mean {
-            true => {
-                let times = server.rows_per_second / mean;
-                why += &format!(
-                    " It is asked for {times:.1} times as many rows as the others: spread the table by id."
-                );
-            }
-            false => why += " More servers, or fewer trainers for each, help.",
+        if mean > 0.0 && server.rows_per_second >= UNEVEN * mean {
+            let times = server.rows_per_second / mean;
+            why += &format!(
+                " It is asked for {times:.1} times as many rows as the others: spread the table by id."
+            );
+        } else {
+            why += " More servers, or fewer trainers for each, help."
         }
         Judgement::new(Cause::Server, format!("{} slows the job.", capital(&server.name)), why)
     }
@@ -146,7 +142,9 @@ impl<'a> Group<'a> {
         let others = self.trainers.iter().filter(|one| one.name != slow.name);
         let others: Vec<f64> = others.map(|one| one.of("waiting")).collect();
         let waits = others.iter().sum::<f64>() / others.len().max(1) as f64;
-        let (reads, computes, other) = (slow.of("reading"), slow.of("computing"), slow.of("other"));
+        let reads = slow.of("reading");
+        let computes = slow.of("computing");
+        let other = slow.of("other");
         let does = if reads >= computes.max(other) {
             format!("waits {} for its data", percent(reads))
         } else if other > computes {
@@ -170,8 +168,9 @@ impl<'a> Group<'a> {
                 move |a: &&&ProcessShares, b: &&&ProcessShares| a.of(kind).total_cmp(&b.of(kind));
             self.trainers.iter().max_by(of).map_or("", |one| one.name.as_str())
         };
-        let (reading, other, threads) =
-            (self.mean("reading"), self.mean("other"), self.mean("threads"));
+        let reading = self.mean("reading");
+        let other = self.mean("other");
+        let threads = self.mean("threads");
         let computing = self.mean("computing");
         if reading >= LARGE && reading >= other {
             let why = format!(

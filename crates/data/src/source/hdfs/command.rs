@@ -88,9 +88,10 @@ impl HadoopCommand {
         let file = arguments.last().copied().unwrap_or_default().to_string();
         let what = end.errors.lines().rev().find(|line| !line.trim().is_empty());
         let what = what.unwrap_or("the hadoop command failed and says nothing").to_string();
-        match end.errors.contains(MISSING) {
-            true => Err(Error::NotInStore { file, what }),
-            false => Err(Error::StoreRefused { file, what }),
+        if end.errors.contains(MISSING) {
+            Err(Error::NotInStore { file, what })
+        } else {
+            Err(Error::StoreRefused { file, what })
         }
     }
 

@@ -72,12 +72,11 @@ impl HdfsClient {
                 open().map_err(|error| super::StoreFailure::Lasting(error.to_string()))?;
             node.create(&self.path(&partial), &contents)
         })?;
-        match self.rename(&partial, path, true)? {
-            true => Ok(()),
-            false => {
-                let what = "the complete file could not be given its name".to_string();
-                Err(Error::StoreRefused { file: path.to_string(), what })
-            }
+        if self.rename(&partial, path, true)? {
+            Ok(())
+        } else {
+            let what = "the complete file could not be given its name".to_string();
+            Err(Error::StoreRefused { file: path.to_string(), what })
         }
     }
 

@@ -31,7 +31,9 @@ pub(super) fn counts(text: &str, n_max: usize) -> Option<Vec<usize>> {
 
 /// The parts between commas that are not inside of brackets.
 fn split(text: &str) -> Option<Vec<&str>> {
-    let (mut parts, mut start, mut is_inside) = (Vec::new(), 0, false);
+    let mut parts = Vec::new();
+    let mut start = 0;
+    let mut is_inside = false;
     for (at, c) in text.char_indices() {
         match c {
             '[' if is_inside => return None,

@@ -70,9 +70,12 @@ impl EngineJob {
 
     /// What is said before anything is submitted.
     pub(super) fn lines(&self) -> Vec<String> {
-        let words = |snapshots: &Snapshots| match self.is_new {
-            true => format!("snapshots go to {}", snapshots.folder.display()),
-            false => format!("going on with the job in {}", snapshots.folder.display()),
+        let words = |snapshots: &Snapshots| {
+            if self.is_new {
+                format!("snapshots go to {}", snapshots.folder.display())
+            } else {
+                format!("going on with the job in {}", snapshots.folder.display())
+            }
         };
         self.logs.line.iter().cloned().chain(self.snapshots.as_ref().map(words)).collect()
     }

@@ -69,9 +69,10 @@ fn make_secrets(options: &RenderOptions, console: &mut Console) -> Result<()> {
     }
     let files = safety.certificate()?;
     let files: Vec<_> = files.iter().map(|file| (file.key, file.path)).collect();
-    match files.is_empty() {
-        true => Ok(()),
-        false => apply_secret(options, &format!("{name}-tls"), &files, console),
+    if files.is_empty() {
+        Ok(())
+    } else {
+        apply_secret(options, &format!("{name}-tls"), &files, console)
     }
 }
 

@@ -41,9 +41,10 @@ impl Family {
     pub(super) fn from_version(text: &str) -> Option<Self> {
         let text = text.to_lowercase();
         let hydra = ["hydra", "mpich", "intel", "mvapich"];
-        match text.contains("open mpi") || text.contains("open-mpi") {
-            true => Some(Family::OpenMpi),
-            false => hydra.iter().any(|word| text.contains(word)).then_some(Family::Hydra),
+        if text.contains("open mpi") || text.contains("open-mpi") {
+            Some(Family::OpenMpi)
+        } else {
+            hydra.iter().any(|word| text.contains(word)).then_some(Family::Hydra)
         }
     }
 
@@ -233,7 +234,9 @@ fn follow(
     let started = started(job);
     // Of the last run.
     let _ = fs::remove_file(&started);
-    let (is_wide, held, is_started) = (!job.hosts.is_empty(), Vec::new(), false);
+    let is_wide = !job.hosts.is_empty();
+    let held = Vec::new();
+    let is_started = false;
     let mut said = RunOutput { console, started, is_wide, held, is_started };
     let group = ProcessGroup::new().map_err(failed)?;
     let mut child = group.spawn(command).map_err(failed)?;

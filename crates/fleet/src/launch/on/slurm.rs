@@ -120,7 +120,9 @@ fn follow(
     is_asked: &mut bool,
     console: &mut Console,
 ) -> Result<JobView> {
-    let (mut said, mut answered, mut asked) = (String::new(), Instant::now(), None);
+    let mut said = String::new();
+    let mut answered = Instant::now();
+    let mut asked = None;
     let mut give_up: Option<Instant> = None;
     loop {
         log.lines().iter().for_each(|line| console.pass(line));

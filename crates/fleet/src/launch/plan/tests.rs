@@ -71,7 +71,9 @@ fn every_process_reads_its_role_back() {
 fn several_machines() {
     let all = nodes(&["127.86.2.3", "127.86.2.4"]);
     let on_node = |node| {
-        let (nodes, node, n_servers) = (all.clone(), on(node), Some(1));
+        let nodes = all.clone();
+        let node = on(node);
+        let n_servers = Some(1);
         ps(PsOptions { nodes, node, n_servers, ..usual() }).unwrap()
     };
     let job = on_node("127.86.2.4");

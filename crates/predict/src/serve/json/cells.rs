@@ -128,9 +128,10 @@ impl ColumnSink for TableColumns<'_, '_> {
         };
         let column = &mut self.columns[at];
         self.allowed.held.push(&mut column.cells, cell)?;
-        match column.cells.len() > self.allowed.n_samples_max {
-            true => Err(BadBody::TooMany(self.allowed.n_samples_max)),
-            false => Ok(()),
+        if column.cells.len() > self.allowed.n_samples_max {
+            Err(BadBody::TooMany(self.allowed.n_samples_max))
+        } else {
+            Ok(())
         }
     }
 

@@ -138,9 +138,10 @@ impl ColumnSink for SlotColumns<'_, '_> {
             return Ok(());
         };
         let slot = self.slot(at).name.clone();
-        match n_samples(at) < self.n_rows {
-            true => Err(Error::MissingSlot { slot }.into()),
-            false => Err(BadBody::Form(format!("slot `{slot}` is twice in one row"))),
+        if n_samples(at) < self.n_rows {
+            Err(Error::MissingSlot { slot }.into())
+        } else {
+            Err(BadBody::Form(format!("slot `{slot}` is twice in one row")))
         }
     }
 }

@@ -50,9 +50,10 @@ fn write_values(
 
 fn write_number(out: &mut impl Write, tensor: &Tensor, at: usize) -> io::Result<()> {
     if let Ok(data) = tensor.data::<f32>() {
-        return match data[at].is_finite() {
-            true => write!(out, "{}", data[at]),
-            false => out.write_all(b"null"),
+        return if data[at].is_finite() {
+            write!(out, "{}", data[at])
+        } else {
+            out.write_all(b"null")
         };
     }
     if let Ok(data) = tensor.data::<i64>() {

@@ -561,12 +561,11 @@ fn a_trainer_that_may_be_ahead_waits_only_for_the_bound() {
         assert_eq!(bench.say(0, 11, pull(3)), []);
         bench.server.closed(Millis(bench.now), ConnId(1));
         let told = bench.tick(2000);
-        match go_on {
-            true => assert!(matches!(told[..], [(0, 11, Reply::Values(_))]), "{told:?}"),
-            false => {
-                let [(0, 11, Reply::Refused(refusal))] = &told[..] else { panic!("{told:?}") };
-                assert!(matches!(refusal, Refusal::TrainerLost { trainer: 1, .. }), "{refusal}");
-            }
+        if go_on {
+            assert!(matches!(told[..], [(0, 11, Reply::Values(_))]), "{told:?}")
+        } else {
+            let [(0, 11, Reply::Refused(refusal))] = &told[..] else { panic!("{told:?}") };
+            assert!(matches!(refusal, Refusal::TrainerLost { trainer: 1, .. }), "{refusal}");
         }
     }
 }

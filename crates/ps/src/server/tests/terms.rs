@@ -31,10 +31,7 @@ impl Keeper {
     }
 
     fn broken(&self) -> Result<(), Refusal> {
-        match self.inner().is_broken {
-            true => Err(Refusal::Failed("no space".to_string())),
-            false => Ok(()),
-        }
+        if self.inner().is_broken { Err(Refusal::Failed("no space".to_string())) } else { Ok(()) }
     }
 }
 

@@ -328,12 +328,11 @@ impl Client {
     /// Whether the conversation is the one it was.
     fn same_turn(&self, n_turns: u64) -> Result<()> {
         let state = self.state();
-        match state.n_turns == n_turns {
-            true => Ok(()),
-            false => {
-                let term_state = TermState { term: state.link.term(), ..TermState::default() };
-                Err(Error::OtherTerm { endpoint: self.endpoint.clone(), term_state })
-            }
+        if state.n_turns == n_turns {
+            Ok(())
+        } else {
+            let term_state = TermState { term: state.link.term(), ..TermState::default() };
+            Err(Error::OtherTerm { endpoint: self.endpoint.clone(), term_state })
         }
     }
 

@@ -139,9 +139,10 @@ impl Guest {
                 };
             }
             let n_now = n_missing.min(block.len());
-            let read = match has_input(&self.stream) {
-                true => (&self.stream).read(&mut block[..n_now]),
-                false => Err(std::io::ErrorKind::WouldBlock.into()),
+            let read = if has_input(&self.stream) {
+                (&self.stream).read(&mut block[..n_now])
+            } else {
+                Err(std::io::ErrorKind::WouldBlock.into())
             };
             match read {
                 Ok(n @ 1..) => self.said.extend_from_slice(&block[..n]),
@@ -168,9 +169,10 @@ fn job(membership: &Membership) -> String {
     let list: Vec<String> = membership.endpoints.iter().map(Endpoint::to_string).collect();
     let list = list.join(",");
     let n = membership.endpoints.len();
-    let list = match list.len() > LIST_BYTES_MAX {
-        true => format!("with the sum {:016x}", sum_of(&list)),
-        false => list,
+    let list = if list.len() > LIST_BYTES_MAX {
+        format!("with the sum {:016x}", sum_of(&list))
+    } else {
+        list
     };
     format!("{n} trainers {list}, mode {}, protocol {VERSION}", membership.mode)
 }

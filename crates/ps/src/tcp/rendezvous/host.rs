@@ -99,7 +99,9 @@ fn welcome(listener: &TcpListener, mut porch: Porch, shared: &SharedState) {
                 continue;
             }
             number += 1;
-            let (shared, conn, n_open) = (shared.clone(), ConnId(number), n_open.clone());
+            let shared = shared.clone();
+            let conn = ConnId(number);
+            let n_open = n_open.clone();
             if let Some(shown) = shown {
                 shared.lock().even_if_poisoned().shown.insert(conn, shown);
             }

@@ -219,10 +219,13 @@ impl Conn {
     /// Answers the peer on whose request a worker is; false if it takes no answers.
     pub(super) fn answer(&self, now: Millis, id: u64, reply: Reply) -> bool {
         self.with_output(now, |output, stream| match reply {
-            Reply::Ack(_) => match output.acknowledge(id) {
-                true => output.flush_acks(stream),
-                false => Ok(()),
-            },
+            Reply::Ack(_) => {
+                if output.acknowledge(id) {
+                    output.flush_acks(stream)
+                } else {
+                    Ok(())
+                }
+            }
             reply => output.answer(stream, id, reply),
         })
     }
@@ -248,9 +251,8 @@ impl Conn {
 
     /// Acknowledges what was served; unless answers are to come, with which it goes, if it may wait.
     pub(super) fn flush_acks(&self, now: Millis, may_wait: bool) {
-        self.with_output(now, |output, stream| match may_wait && output.owes() {
-            true => Ok(()),
-            false => output.flush_acks(stream),
+        self.with_output(now, |output, stream| {
+            if may_wait && output.owes() { Ok(()) } else { output.flush_acks(stream) }
         });
     }
 
@@ -283,9 +285,10 @@ impl Conn {
     /// What it needs now that time has passed.
     pub(super) fn need(&self, now: Millis) -> Option<Need> {
         if now.0 >= self.speaks_by.load(Ordering::Relaxed) {
-            return Some(match self.has_spoken.load(Ordering::Relaxed) {
-                true => Need::CutUnfinished,
-                false => Need::CutSilent,
+            return Some(if self.has_spoken.load(Ordering::Relaxed) {
+                Need::CutUnfinished
+            } else {
+                Need::CutSilent
             });
         }
         if now.0 >= self.takes_by.load(Ordering::Relaxed) {

@@ -100,9 +100,10 @@ impl FrameInput {
             self.filling = self.begin(bytes, pool)?;
         }
         let Some(filling) = &mut self.filling else { return Ok(None) };
-        Ok(match filling.fill(bytes) {
-            true => self.filling.take().map(|whole| (whole.id, whole.request)),
-            false => None,
+        Ok(if filling.fill(bytes) {
+            self.filling.take().map(|whole| (whole.id, whole.request))
+        } else {
+            None
         })
     }
 

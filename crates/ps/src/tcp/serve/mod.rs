@@ -283,9 +283,10 @@ struct WorkTold {
 impl WorkTold {
     fn begin(work: &Work) -> Self {
         let is_rare = work.is_rare();
-        let is_seen = match is_rare {
-            true => tracing::enabled!(target: "paddlewheel::server", tracing::Level::DEBUG),
-            false => tracing::enabled!(target: "paddlewheel::server", tracing::Level::TRACE),
+        let is_seen = if is_rare {
+            tracing::enabled!(target: "paddlewheel::server", tracing::Level::DEBUG)
+        } else {
+            tracing::enabled!(target: "paddlewheel::server", tracing::Level::TRACE)
         };
         Self { name: work.name(), is_rare, start: is_seen.then(Instant::now) }
     }
@@ -293,9 +294,10 @@ impl WorkTold {
     fn end(self) {
         let Self { name, is_rare, start: Some(start) } = self else { return };
         let micros = start.elapsed().as_micros() as u64;
-        match is_rare {
-            true => tracing::debug!(target: "paddlewheel::server", micros, "done: {name}"),
-            false => tracing::trace!(target: "paddlewheel::server", micros, "done: {name}"),
+        if is_rare {
+            tracing::debug!(target: "paddlewheel::server", micros, "done: {name}")
+        } else {
+            tracing::trace!(target: "paddlewheel::server", micros, "done: {name}")
         }
     }
 }

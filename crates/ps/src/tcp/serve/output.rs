@@ -160,10 +160,7 @@ impl Output {
     ) -> io::Result<()> {
         let is_first = self.queue.is_empty();
         self.queue(id, reply);
-        match is_first {
-            true => self.flush(stream),
-            false => Ok(()),
-        }
+        if is_first { self.flush(stream) } else { Ok(()) }
     }
 
     /// Writes what the peer takes.

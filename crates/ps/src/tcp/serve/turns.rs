@@ -35,12 +35,11 @@ impl<S: Store + 'static> Driver<S> {
 
     /// Begins to serve a connection when its turn has come; whether that is possible.
     pub(super) fn open(&self, conn: &Arc<Conn>) -> bool {
-        match conn.turn > self.clock.now() {
-            true => {
-                self.turns.held.lock().even_if_poisoned().push(conn.clone());
-                true
-            }
-            false => conn.open().is_ok(),
+        if conn.turn > self.clock.now() {
+            self.turns.held.lock().even_if_poisoned().push(conn.clone());
+            true
+        } else {
+            conn.open().is_ok()
         }
     }
 

@@ -123,9 +123,10 @@ pub(super) fn find(
         && scale.attrs.bool("bias_after_scale", true).ok()?;
     let out = only(scale.output_names("Out")).filter(|_| is_scale)?;
     // Scaling in place or not: nobody but the scale sees the bare sum.
-    let is_unseen = match out == total {
-        true => uses.writers(total) == [at, scale_at] && uses.readers(total)[0] == scale_at,
-        false => is_private(plan, uses, total, at, scale_at),
+    let is_unseen = if out == total {
+        uses.writers(total) == [at, scale_at] && uses.readers(total)[0] == scale_at
+    } else {
+        is_private(plan, uses, total, at, scale_at)
     };
     let is_dense = |var: &String| {
         let kind = program.find_var(0, var).map(|desc| desc.meta.kind);

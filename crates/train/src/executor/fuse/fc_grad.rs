@@ -17,7 +17,9 @@ impl Kernel for FcGrad {
         let relu = run.attrs().bool("relu", false)?;
         let (mut d_x, mut d_w) = (run.take("X@GRAD"), run.take("W@GRAD"));
         let (mut d_bias, mut mid) = (run.take("Bias@GRAD"), run.take("Mid@GRAD"));
-        let (x, w, d_out) = (run.input("X")?, run.input("W")?, run.input("Out@GRAD")?);
+        let x = run.input("X")?;
+        let w = run.input("W")?;
+        let d_out = run.input("Out@GRAD")?;
         let ((m, k), (_, n)) = (x.shape().flatten_2d(x_rows), w.shape().flatten_2d(1));
         if d_out.len() != m * n {
             return Err(run.shapes("the gradient must be as long as X W", "X", "Out@GRAD"));

@@ -93,7 +93,9 @@ pub(super) fn find(
     if sum.kind != "sum" {
         return None;
     }
-    let (mut gone, mut ids, mut grads) = (vec![at], Vec::new(), Vec::new());
+    let mut gone = vec![at];
+    let mut ids = Vec::new();
+    let mut grads = Vec::new();
     let mut table = None;
     for part in sum.input_names("X") {
         let &[writer] = uses.writers(part) else { return None };

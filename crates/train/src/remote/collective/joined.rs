@@ -156,11 +156,10 @@ impl Joined {
     /// Ends the job: this trainer and another one are not at one.
     fn differ(&self, other: u32, ours: String, theirs: String) -> Error {
         let me = self.members.rank as u32;
-        let failure = match me < other {
-            true => Failure::Differ { left: me, left_says: ours, right: other, right_says: theirs },
-            false => {
-                Failure::Differ { left: other, left_says: theirs, right: me, right_says: ours }
-            }
+        let failure = if me < other {
+            Failure::Differ { left: me, left_says: ours, right: other, right_says: theirs }
+        } else {
+            Failure::Differ { left: other, left_says: theirs, right: me, right_says: ours }
         };
         self.mesh.fail(failure.clone());
         ps::Error::Trainers(failure).into()

@@ -39,7 +39,9 @@ impl<'a> Exchanging<'a> {
         program: &'a Program,
         sums: &'a mut ProgramSums,
     ) -> Self {
-        let (group, links, pending) = (job.group(), job.links(), Vec::new());
+        let group = job.group();
+        let links = job.links();
+        let pending = Vec::new();
         Self { group, links, program, sums, has_agreed: false, pending }
     }
 

@@ -33,9 +33,10 @@ pub(super) fn is_copy_of(name: &str) -> Option<&str> {
 
 /// Makes the second copy of a file.
 pub(in crate::serve) fn copy(path: &Path, n_bytes: u64) -> SnapshotResult<()> {
-    match n_bytes <= BYTES_MAX {
-        true => copy_to(path, &again(path)).map_err(|source| BadSnapshot::writing(path, source)),
-        false => Ok(()),
+    if n_bytes <= BYTES_MAX {
+        copy_to(path, &again(path)).map_err(|source| BadSnapshot::writing(path, source))
+    } else {
+        Ok(())
     }
 }
 

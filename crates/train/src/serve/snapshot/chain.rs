@@ -27,9 +27,10 @@ impl Known {
     /// Its name in the folder. What is no cut may have the number of a file that others wrote there.
     pub(in crate::serve) fn name(&self) -> String {
         let word = if self.kind == FileKind::Base { "base" } else { "cut" };
-        match self.is_cut {
-            true => format!("{word}.{}", self.at.cut),
-            false => format!("{word}.{}.{:016x}", self.at.cut, self.at.id),
+        if self.is_cut {
+            format!("{word}.{}", self.at.cut)
+        } else {
+            format!("{word}.{}.{:016x}", self.at.cut, self.at.id)
         }
     }
 }

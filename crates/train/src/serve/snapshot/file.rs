@@ -385,16 +385,19 @@ pub(in crate::serve) fn read_header(path: &Path) -> SnapshotResult<Header> {
     reader.n_left = end;
     let mut last = [0; HEAD_BYTES];
     reader.raw(&mut last)?;
-    match last[..4] == (Kind::End as u32).to_le_bytes() {
-        true => Ok(header),
-        false => Err(reader.damaged("it has no end")),
+    if last[..4] == (Kind::End as u32).to_le_bytes() {
+        Ok(header)
+    } else {
+        Err(reader.damaged("it has no end"))
     }
 }
 
 /// The bytes of a file with checksums that fit its sections, whatever is in them, and an end.
 pub(super) fn sealed(bytes: &[u8]) -> Vec<u8> {
     let (start, mut rest) = bytes.split_at(bytes.len().min(MAGIC.len() + size_of_val(&VERSION)));
-    let (mut out, mut all, mut n_sections) = (start.to_vec(), Vec::new(), 0u64);
+    let mut out = start.to_vec();
+    let mut all = Vec::new();
+    let mut n_sections = 0u64;
     let mut add = |mut head: [u8; HEAD_BYTES], contents: &[u8]| {
         head[8..].copy_from_slice(&(contents.len() as u64).to_le_bytes());
         let section = [&head[..], contents].concat();

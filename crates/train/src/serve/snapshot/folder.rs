@@ -94,10 +94,7 @@ impl Folder {
     /// Adds the files, except those that a rollback was about to remove.
     fn take(&mut self, files: Vec<(Known, Header)>, term: Option<&Header>) -> SnapshotResult<()> {
         for (file, header) in files {
-            match is_left_over(&header, term) {
-                true => self.delete(&file)?,
-                false => self.chain.add(file),
-            }
+            if is_left_over(&header, term) { self.delete(&file)? } else { self.chain.add(file) }
         }
         match self.chain.cuts().is_empty() {
             // A process died before a cut followed what it had taken over.
@@ -196,12 +193,11 @@ impl Folder {
     /// Ways to bring a cut back, the shortest first.
     pub(in crate::serve) fn ways_to(&self, cut: u64) -> SnapshotResult<Vec<Vec<Known>>> {
         let ways = self.chain.ways_to(cut);
-        match ways.is_empty() {
-            false => Ok(ways),
-            true => {
-                let (folder, found) = (self.path.clone(), self.cuts());
-                Err(BadSnapshot::NoCut { folder, cut, found })
-            }
+        if ways.is_empty() {
+            let (folder, found) = (self.path.clone(), self.cuts());
+            Err(BadSnapshot::NoCut { folder, cut, found })
+        } else {
+            Ok(ways)
         }
     }
 
@@ -254,7 +250,9 @@ impl Folder {
         // What was put aside is among them.
         let end = useless.iter().map(|file| file.at.cut).max().unwrap_or(0);
         for (&cut, contents) in self.saved.range(next.min(end)..end) {
-            let (at, after, contents) = (CutId { cut, id: 0 }, CutId::default(), contents.clone());
+            let at = CutId { cut, id: 0 };
+            let after = CutId::default();
+            let contents = contents.clone();
             records.entry(cut).or_insert(Record { at, after, contents });
         }
         let records: Vec<Record> = records.into_values().collect();
@@ -511,10 +509,7 @@ pub(super) fn names_in(folder: &Path) -> SnapshotResult<Vec<String>> {
 
 /// The header of a file, if its name is that of a snapshot.
 pub(super) fn header_of(path: &Path, name: &str) -> SnapshotResult<Option<Header>> {
-    match is_snapshot(name) {
-        true => file::read_header(path).map(Some),
-        false => Ok(None),
-    }
+    if is_snapshot(name) { file::read_header(path).map(Some) } else { Ok(None) }
 }
 
 /// Whether a file of this name is a snapshot, and not a second copy of one.
@@ -563,9 +558,10 @@ pub(super) fn open(folder: &Path, file: &Known) -> SnapshotResult<FileReader> {
 /// Opens a file, or its second copy.
 pub(super) fn open_at(path: &Path, file: &Known) -> SnapshotResult<FileReader> {
     let (reader, header) = FileReader::open(path).map_err(BadSnapshot::or_removed)?;
-    match (header.kind, header.at, header.after) == (file.kind, file.at, file.after) {
-        true => Ok(reader),
-        false => Err(reader.damaged("it is not the file that was here before")),
+    if (header.kind, header.at, header.after) == (file.kind, file.at, file.after) {
+        Ok(reader)
+    } else {
+        Err(reader.damaged("it is not the file that was here before"))
     }
 }
 

@@ -66,12 +66,11 @@ impl Journal {
     /// All records that were added; an error if one of them cannot be read.
     pub(in crate::serve) fn read_whole(&self) -> Result<Vec<Record>, BadSnapshot> {
         let WholeRecords { records, .. } = self.whole()?;
-        match records.len() < self.n_records {
-            true => {
-                let problem = "records are missing, here and in its second copy";
-                Err(BadSnapshot::Damaged { path: self.path.clone(), problem })
-            }
-            false => Ok(records),
+        if records.len() < self.n_records {
+            let problem = "records are missing, here and in its second copy";
+            Err(BadSnapshot::Damaged { path: self.path.clone(), problem })
+        } else {
+            Ok(records)
         }
     }
 

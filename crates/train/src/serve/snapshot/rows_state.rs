@@ -142,12 +142,11 @@ impl RowsState {
         let is_whole = self.is_whole();
         for (values, (_, row_bytes)) in self.values.iter_mut().zip(&self.head.vars) {
             let row_bytes = *row_bytes as usize;
-            match is_whole {
-                true => read_rows(file, &places, values, row_bytes)?,
-                false => {
-                    let slots = &self.slots;
-                    read_picked(file, &places, values, row_bytes, &|place| slot_in(slots, place))?;
-                }
+            if is_whole {
+                read_rows(file, &places, values, row_bytes)?
+            } else {
+                let slots = &self.slots;
+                read_picked(file, &places, values, row_bytes, &|place| slot_in(slots, place))?;
             }
         }
         Ok(())

@@ -106,7 +106,10 @@ impl Source {
 
     /// The files of each server, if all have a cut.
     fn of(servers: Vec<Vec<(PathBuf, Header)>>) -> SnapshotResult<Option<Self>> {
-        let (mut all, mut term, mut next_cut, mut owner) = (Vec::new(), 0, 0, None);
+        let mut all = Vec::new();
+        let mut term = 0;
+        let mut next_cut = 0;
+        let mut owner = None;
         for files in servers {
             let own_term = files.iter().find(|(_, header)| header.kind == FileKind::Term);
             let own_term = own_term.map(|(_, header)| header.clone());

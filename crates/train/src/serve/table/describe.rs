@@ -53,9 +53,10 @@ impl<'a> RowTables<'a> {
                 names.push(read);
             }
         }
-        let loaded: Vec<Option<Rows>> = match is_loaded {
-            true => names.iter().map(|name| taken(scope, name)).collect(),
-            false => Vec::new(),
+        let loaded: Vec<Option<Rows>> = if is_loaded {
+            names.iter().map(|name| taken(scope, name)).collect()
+        } else {
+            Vec::new()
         };
         let vars = names.into_iter().map(|name| self.var(name)).collect();
         let extent = self.extent(name, height, width.max(0) as usize);

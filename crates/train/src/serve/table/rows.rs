@@ -63,12 +63,11 @@ impl Table for RowTable {
         let bad = |detail| Refusal::BadValue { var: name.to_string(), detail };
         // Before rows are made for them.
         check_answer(look_up.keys.len(), self.slab.width(), DType::F32).map_err(bad)?;
-        let places = match look_up.peek {
-            true => self.slab.peek(&look_up.keys),
-            false => {
-                self.slab.make_room(&self.updater.scope, &look_up.keys)?;
-                self.slab.look_up(&self.updater.scope, &look_up.keys)
-            }
+        let places = if look_up.peek {
+            self.slab.peek(&look_up.keys)
+        } else {
+            self.slab.make_room(&self.updater.scope, &look_up.keys)?;
+            self.slab.look_up(&self.updater.scope, &look_up.keys)
         };
         let foreign = |row| bad(format!("row {row} was asked for, which the table does not have"));
         let places = places.map_err(foreign)?;

@@ -88,7 +88,9 @@ fn index_height(share: &Share) -> u64 {
 impl Slab {
     /// A table of which no row exists.
     pub(super) fn new(scope: &Scope, vars: Vec<SlabVar>, extent: Extent) -> Self {
-        let (filter, forgets, has_stepped) = (None, false, false);
+        let filter = None;
+        let forgets = false;
+        let has_stepped = false;
         let index = RowIndex::new(index_height(&extent.share));
         let mut slab = Self {
             index,
@@ -293,12 +295,11 @@ impl Slab {
                 tensor.grow_rows(n_rows);
                 let Ok(data) = tensor.data_mut::<f32>() else { return };
                 for &(place, row) in made {
-                    match self.starts_fresh(at) || place == self.absent {
-                        true => var.init.fill(row, &mut data[place * width..(place + 1) * width]),
-                        false => {
-                            let absent = self.absent * width..(self.absent + 1) * width;
-                            data.copy_within(absent, place * width);
-                        }
+                    if self.starts_fresh(at) || place == self.absent {
+                        var.init.fill(row, &mut data[place * width..(place + 1) * width])
+                    } else {
+                        let absent = self.absent * width..(self.absent + 1) * width;
+                        data.copy_within(absent, place * width);
                     }
                 }
             });

@@ -274,9 +274,10 @@ impl Table for WholeTable {
                 Ok(())
             }
             (Kind::RowsHead, Some(by_rows)) => {
-                match RowsHead::read(file)?.n_rows == by_rows.n_rows as u64 {
-                    true => Ok(()),
-                    false => Err(file.damaged("a table has another height")),
+                if RowsHead::read(file)?.n_rows == by_rows.n_rows as u64 {
+                    Ok(())
+                } else {
+                    Err(file.damaged("a table has another height"))
                 }
             }
             (Kind::Rows, Some(by_rows)) => {

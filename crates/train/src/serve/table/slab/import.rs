@@ -43,10 +43,7 @@ impl Slab {
         }
         if let Some(filter) = &mut self.filter {
             for &(row, count) in &import.waiting {
-                match import.is_update {
-                    true => filter.renew(row, count),
-                    false => filter.wait(row, count),
-                }
+                if import.is_update { filter.renew(row, count) } else { filter.wait(row, count) }
             }
             filter.set_dropped(filter.n_dropped() + import.n_dropped);
         }
@@ -62,9 +59,10 @@ impl Slab {
     ) -> Result<Vec<RowPlace>, &'static str> {
         let mut places = Vec::with_capacity(import.rows.len() + 1);
         if let Some(head) = import.head {
-            match import.is_update {
-                true => self.filter.iter_mut().for_each(|filter| filter.set_dropped(0)),
-                false => self.begin_import(import)?,
+            if import.is_update {
+                self.filter.iter_mut().for_each(|filter| filter.set_dropped(0))
+            } else {
+                self.begin_import(import)?
             }
             self.has_stepped = head.has_stepped;
             // What became of rows that do not exist.

@@ -26,9 +26,10 @@ impl Slab {
         }
         let is_new = |row: &&i64| self.index.find(**row as u64).is_none();
         let n_rows = self.n_rows() + rows.iter().filter(is_new).count() + 1;
-        match n_rows <= self.n_reserved || self.reserve(scope, n_rows) {
-            true => Ok(()),
-            false => Err(Refusal::Failed(self.no_room(n_rows))),
+        if n_rows <= self.n_reserved || self.reserve(scope, n_rows) {
+            Ok(())
+        } else {
+            Err(Refusal::Failed(self.no_room(n_rows)))
         }
     }
 

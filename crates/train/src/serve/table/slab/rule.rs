@@ -14,9 +14,10 @@ impl Slab {
             let row = self.absent * self.width()..(self.absent + 1) * self.width();
             Some(value.tensor()?.data::<f32>().ok()?.get(row)?.to_vec())
         };
-        let start = match self.starts_fresh(at) {
-            true => RowStart::Init(var.init),
-            false => RowStart::Row(scope.read(&var.name, absent).flatten().unwrap_or_default()),
+        let start = if self.starts_fresh(at) {
+            RowStart::Init(var.init)
+        } else {
+            RowStart::Row(scope.read(&var.name, absent).flatten().unwrap_or_default())
         };
         let taken_in = self.filter.as_ref().map_or(TakenIn::All, EntryFilter::taken_in);
         OtherRow { start, first: self.extent.share.first(), taken_in }

@@ -24,9 +24,10 @@ impl Slab {
     ) -> RowsSnapshot {
         let n_vars = if weights_only { 1 } else { self.vars.len() };
         let names = self.vars.iter().take(n_vars).map(|var| var.name.as_str());
-        self.moment = Some(match self.changes_all {
-            true => Moment::shared(scope, names, self.n_rows()),
-            false => Moment::kept(n_vars, self.n_rows()),
+        self.moment = Some(if self.changes_all {
+            Moment::shared(scope, names, self.n_rows())
+        } else {
+            Moment::kept(n_vars, self.n_rows())
         });
         if let (Some(filter), Some(moment)) = (&mut self.filter, &mut self.moment) {
             moment.scan = Some(filter.begin_scan());
