@@ -10,7 +10,7 @@ use program::distributed::Mode;
 use program::{Optimizer, Var};
 use ps::lines::Line;
 use tensor::Tensor;
-use train::{Cluster, Feed};
+use train::{Feed, TrainerJob};
 
 use crate::error::Result;
 use crate::session::{Building, Session};
@@ -64,7 +64,7 @@ impl Session<Building> {
         let flags = Flags::from_environment(&env::process)?;
         let role = role::from_environment(&env::process)?;
         let strategy = Strategy::new(mode, &flags, 1);
-        let mut fleet = Fleet::init(role, flags, Cluster::default());
+        let mut fleet = Fleet::init(role, flags, TrainerJob::default());
         let (optimizer, limits) = (&mut optimizer, &Limits::default());
         let minimized = Minimize { optimizer, loss, limits, strategy };
         let mut watch = Watch { on_line: &mut say, stops: &mut || false };
@@ -73,7 +73,7 @@ impl Session<Building> {
             return Ok(Member::Server(Box::new(self.into_state(Serving(fleet)))));
         }
         fleet.init_worker(&mut say)?;
-        self.trainer.set_cluster(fleet.cluster().clone());
+        self.trainer.set_job(fleet.trainer_job().clone());
         self.trainer.run(&self.net.startup, &self.scope, &mut Feed::new(), &[])?;
         Ok(Member::Trainer(Box::new(self.into_state(Trainer(fleet)))))
     }

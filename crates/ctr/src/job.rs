@@ -43,7 +43,7 @@ impl CtrWorker<'_> {
         self.fleet.init_worker(&mut |_| {})?;
         self.check_tables(model)?;
         let (mut trainer, scope) = (Trainer::new(), Scope::new());
-        trainer.set_cluster(self.fleet.cluster().clone());
+        trainer.set_job(self.fleet.trainer_job().clone());
         trainer.run(&net.startup, &scope, &mut Feed::new(), &[])?;
         let (id, n) = (self.fleet.role().id as usize, self.fleet.role().n_trainers as usize);
         let pulled = Pulled::new(id, &flags);
@@ -139,14 +139,14 @@ impl Pulled {
     fn pull(&self, epoch: u32, fleet: &Fleet, net: &Net, model: &mut CtrModel) -> Result<()> {
         let job = net.main.distributed.as_deref().expect("the program was split");
         // In an empty scope nothing is there, so all of it is fetched, whichever worker this is.
-        let vars = JobScope { cluster: fleet.cluster(), scope: &Scope::new(), job };
+        let vars = JobScope { trainer: fleet.trainer_job(), scope: &Scope::new(), job };
         let program = &model.predictor.program;
         let wanted: Vec<VarDesc> =
             program.list_vars().filter(|var| is_persistable(var)).cloned().collect();
         let dir =
             if self.recovers { self.dir.join(format!("epoch_{epoch}")) } else { self.dir.clone() };
         let what = format!("the model after epoch {epoch}");
-        fleet.cluster().saves(&what, &mut || {
+        fleet.trainer_job().saves(&what, &mut || {
             let _ = std::fs::remove_dir_all(&dir);
             vars.save_vars(&dir, &wanted, None)?;
             Ok(Vec::new())

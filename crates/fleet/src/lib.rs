@@ -5,7 +5,6 @@
 
 pub mod access;
 pub mod bug;
-mod cluster;
 pub mod engine;
 pub mod env;
 mod error;
@@ -28,9 +27,9 @@ pub mod stores;
 pub mod strategy;
 mod together;
 mod tool;
+mod trainer_job;
 pub mod watching;
 
-pub use cluster::cluster_of_process;
 pub use engine::{Identity, JobMembers};
 pub use error::{Error, Result, ScaleError, SnapshotError, Usage};
 pub use flags::Flags;
@@ -41,3 +40,4 @@ pub use role::{Role, RoleKind};
 pub use script::ScriptCommand;
 pub use signals::{ENDED_EARLY, Signals, UNFINISHED, wants_end};
 pub use strategy::Strategy;
+pub use trainer_job::job_of_process;

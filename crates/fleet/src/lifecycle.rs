@@ -14,7 +14,7 @@ use train::io::{self, Fitted, JobScope, SaveInference};
 use train::remote::{Log, usual_log};
 use train::serve::Serving;
 use train::transpile::{self, Dispatch, Job, Transpiled};
-use train::{Cluster, Executor, Feed, Scope};
+use train::{Executor, Feed, Scope, TrainerJob};
 
 use crate::access;
 use crate::error::{Error, Result};
@@ -31,7 +31,7 @@ use crate::watching;
 pub struct Fleet {
     role: Role,
     flags: Flags,
-    cluster: Cluster,
+    trainer: TrainerJob,
     /// How a server behaves.
     serving: Serving,
     split: Option<SplitJob>,
@@ -110,27 +110,29 @@ impl std::fmt::Display for Served {
 }
 
 impl Fleet {
-    /// Takes part in a job. `cluster` holds the connections; trainers that run this trainer's
-    /// programs must share it ([`train::Trainer::set_cluster`]).
-    pub fn init(role: Role, flags: Flags, cluster: Cluster) -> Self {
+    /// Takes part in a job. `trainer` is the part of a trainer in it; those that run its programs must
+    /// share it ([`train::Trainer::set_job`]).
+    pub fn init(role: Role, flags: Flags, trainer: TrainerJob) -> Self {
         if let Err(error) = logging::begin() {
             ps::lines::Line::error("trainer", error.to_string()).say();
         }
         logging::identify(&role);
         watching::begin(Some(&role));
-        cluster.set_patience(flags.patience());
-        cluster.set_redo_bytes(flags.recovery_memory());
-        cluster.set_journal_bytes(flags.journal_bytes());
-        cluster.set_request_bytes(flags.request_memory());
-        cluster.set_ends(Arc::new(signals::wants_end));
-        flags.locate().into_iter().for_each(|locate| cluster.set_locate(locate));
+        trainer.configure(|settings| {
+            settings.patience = flags.patience();
+            settings.redo_bytes = flags.recovery_memory();
+            settings.journal_bytes = flags.journal_bytes();
+            settings.request_bytes_max = flags.request_memory();
+            settings.ends = Some(Arc::new(signals::wants_end));
+            settings.locate = flags.locate().or_else(|| settings.locate.take());
+        });
         let mut serving = Serving::default();
         flags.configure(&mut serving);
         let split = None;
         let is_started = false;
         let log = usual_log();
         let _numbers = LastNumbers;
-        Self { role, flags, cluster, serving, split, is_started, log, _numbers }
+        Self { role, flags, trainer, serving, split, is_started, log, _numbers }
     }
 
     /// What it was told by flags.
@@ -149,9 +151,9 @@ impl Fleet {
         &self.role
     }
 
-    /// The connections of this process.
-    pub fn cluster(&self) -> &Cluster {
-        &self.cluster
+    /// The part of this process in its job.
+    pub fn trainer_job(&self) -> &TrainerJob {
+        &self.trainer
     }
 
     /// Adds everything that training needs, and splits the programs for this process.
@@ -181,7 +183,8 @@ impl Fleet {
         watching::tell();
         let (job, config) = (self.job(), &strategy.program);
         config.check()?;
-        self.cluster.set_access(access::current()?);
+        let access = access::current()?;
+        self.trainer.configure(|settings| settings.access = access);
         let origin = main.clone();
         let (split, server) = match self.role.endpoint() {
             None => (transpile::transpile(main, startup, config, &job, dispatch)?, None),
@@ -300,7 +303,7 @@ impl Fleet {
             return Ok(false);
         }
         self.is_started = true;
-        self.cluster.join(&split.job);
+        self.trainer.join(&split.job);
         // Fluid's oldest sync speaks to servers from the program alone.
         if !split.job.via_communicator {
             return Ok(true);
@@ -311,7 +314,7 @@ impl Fleet {
         lines::initialized(split.job.mode).for_each(|line| (self.log)(&line));
         if split.job.mode.sends_in_background() {
             let config = split.strategy.trainer.communicator();
-            self.cluster.start_communicator(&split.job, config);
+            self.trainer.start_communicator(&split.job, config);
         } else {
             // The others send in step with the program, but the line is waited for.
             (self.log)(&ps::lines::communicator_starts());
@@ -326,8 +329,8 @@ impl Fleet {
             return Ok(());
         }
         let split = self.split.as_ref().ok_or(Error::NotMinimized("main_program"))?;
-        self.cluster.join(&split.job);
-        self.cluster.stop_and_complete(scope)?;
+        self.trainer.join(&split.job);
+        self.trainer.stop_and_complete(scope)?;
         self.is_started = false;
         watching::end();
         Ok(())
@@ -336,8 +339,8 @@ impl Fleet {
     /// Counters of every server, among them how stale gradients were.
     pub fn server_stats(&self) -> Result<Vec<ps::message::Stats>> {
         self.need(RoleKind::Trainer, "server_stats")?;
-        self.cluster.join(&self.split("main_program")?.job);
-        Ok(self.cluster.stats()?)
+        self.trainer.join(&self.split("main_program")?.job);
+        Ok(self.trainer.stats()?)
     }
 
     /// Saves a trainer's program, with the parameters that the servers have now. Trainer 0 also
@@ -345,8 +348,8 @@ impl Fleet {
     pub fn save_persistables(&self, scope: &Scope, dir: &Path, program: &Program) -> Result<()> {
         let job = program.distributed.as_deref();
         let job = job.ok_or(Error::LocalProgram("save_persistables"))?;
-        self.cluster.saves(&dir.to_string_lossy(), &mut || {
-            JobScope { cluster: &self.cluster, scope, job }
+        self.trainer.saves(&dir.to_string_lossy(), &mut || {
+            JobScope { trainer: &self.trainer, scope, job }
                 .save_persistables(dir, program, None)?;
             Ok(Vec::new())
         })?;
@@ -362,8 +365,8 @@ impl Fleet {
         options: &SaveInference<'_>,
     ) -> Result<Vec<String>> {
         let split = self.split("main_program")?;
-        let vars = JobScope { cluster: &self.cluster, scope, job: &split.job };
-        Ok(self.cluster.saves(&dir.to_string_lossy(), &mut || {
+        let vars = JobScope { trainer: &self.trainer, scope, job: &split.job };
+        Ok(self.trainer.saves(&dir.to_string_lossy(), &mut || {
             vars.save_inference_model(dir, &split.origin, options)
         })?)
     }

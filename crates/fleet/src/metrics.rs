@@ -34,7 +34,7 @@ impl Fleet {
     /// The samples of all trainers, in the order of ranks: figures of them are those of one process that saw
     /// all samples. 9 to 25 bytes of each sample go to every trainer.
     pub fn global_samples(&self, own: &ScoredSamples) -> Result<ScoredSamples> {
-        if self.role().n_trainers == 1 && !self.cluster().recovers() {
+        if self.role().n_trainers == 1 && !self.trainer_job().recovers() {
             return Ok(own.clone());
         }
         let gathered = self.all_gather("samples", &mut || Ok(own.to_bytes()))?;

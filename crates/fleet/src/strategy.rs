@@ -139,7 +139,7 @@ impl TrainerConfig {
                 self.values[at] = threads.into();
             }
         }
-        let counting = match self.mode.map(Mode::server_applies) {
+        let counting = match self.mode.and_then(Mode::server_applies) {
             _ if keeps_step => KEEPING_STEP.as_slice(),
             Some(Applies::Difference) => &GEO,
             _ => return (self.settings(), lines),

@@ -11,7 +11,7 @@ impl Fleet {
     /// then. So a save after a barrier contains all of it.
     pub fn barrier_worker(&self) -> Result<()> {
         self.all_gather("barrier", &mut || {
-            self.cluster().settle()?;
+            self.trainer_job().settle()?;
             Ok(Vec::new())
         })?;
         Ok(())
@@ -24,8 +24,8 @@ impl Fleet {
         bring: &mut dyn FnMut() -> train::Result<Vec<u8>>,
     ) -> Result<Vec<Vec<u8>>> {
         self.need(RoleKind::Trainer, "wait for the others")?;
-        self.cluster().join(&self.split("main_program")?.job);
-        Ok(self.cluster().all_gather_with(place, bring)?)
+        self.trainer_job().join(&self.split("main_program")?.job);
+        Ok(self.trainer_job().all_gather_with(place, bring)?)
     }
 
     /// Combines numbers of all trainers element by element, in the order of ranks: all trainers get
@@ -47,7 +47,7 @@ impl Fleet {
             "max" => f64::max,
             _ => return Err(Error::UnknownReduction(how.to_string())),
         };
-        if self.role().n_trainers == 1 && !self.cluster().recovers() {
+        if self.role().n_trainers == 1 && !self.trainer_job().recovers() {
             self.need(RoleKind::Trainer, "wait for the others")?;
             return Ok(bring()?);
         }
@@ -74,7 +74,7 @@ impl Fleet {
         if self.role().n_trainers == 1 {
             return Ok(None);
         }
-        let peers = self.cluster().peers(&self.split("main_program")?.job);
+        let peers = self.trainer_job().peers(&self.split("main_program")?.job);
         let folder = self.flags().snapshot_dir();
         let folder = folder.map(|folder| folder.join(format!("trainer.{}", self.role().id)));
         Ok(Some(peers.keeping_in(folder)))

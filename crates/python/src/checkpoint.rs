@@ -9,10 +9,10 @@ use tensor::EvenIfPoisoned;
 use train::io::{self, Checkpoint, Checkpoints, JobScope, NewestCheckpoint, StepsDone};
 use train::serve::server_op;
 
-use crate::cluster::{cluster, tell};
 use crate::error::from_train;
 use crate::framework::variable::PyVariable;
 use crate::io::{program_arg, scope_of};
+use crate::trainer_job::{tell, trainer_job};
 
 /// Adds to the module `_core.io`, which is there.
 pub(crate) fn add(parent: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -108,8 +108,8 @@ impl PyCheckpoints {
         let what = Checkpoint { scope, program, trainer_id, arguments, n_kept, time };
         let saved = match &program.distributed {
             Some(job) => {
-                let cluster = cluster()?;
-                py.detach(|| self.points.save_of_job(&what, cluster, job))
+                let trainer = trainer_job()?;
+                py.detach(|| self.points.save_of_job(&what, trainer, job))
             }
             None => py.detach(|| self.points.save(&what).map(Some)),
         };
@@ -140,7 +140,8 @@ impl PyCheckpoints {
     /// Looks for the newest that is whole, and tells the other processes of the job: all must begin from the same.
     fn begin(&self, py: Python<'_>) -> PyResult<()> {
         let newest = py.detach(|| self.points.newest()).map_err(from_train)?;
-        cluster()?.begins_from(self.points.start(newest.serial));
+        let start = self.points.start(newest.serial);
+        trainer_job()?.configure(|settings| settings.start = Some(start));
         *self.newest.lock().even_if_poisoned() = Some(newest);
         Ok(())
     }
@@ -163,8 +164,8 @@ impl PyCheckpoints {
         let points = &self.points;
         let resumed = match (&program.distributed, server_op(&program)) {
             (Some(job), None) => {
-                let cluster = cluster()?;
-                let of = JobScope { cluster, scope, job };
+                let trainer = trainer_job()?;
+                let of = JobScope { trainer, scope, job };
                 py.detach(|| points.resume_trainer(newest, of, &program))
             }
             (job, _) => py.detach(|| {

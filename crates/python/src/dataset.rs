@@ -14,13 +14,13 @@ use tensor::{DType, EvenIfPoisoned};
 use train::from_dataset::global_shuffle;
 use train::remote::Peers;
 
-use crate::cluster::raised_in_wait;
 use crate::convert::Whole;
 use crate::error::{from_data, from_train};
 use crate::fleet::PyFleet;
 use crate::framework::variable::PyVariable;
 use crate::signals::SIGNALS_EVERY;
 use crate::tensor::PyTensor;
+use crate::trainer_job::raised_in_wait;
 
 pub(crate) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<PyDataset>()?;

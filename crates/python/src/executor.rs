@@ -14,7 +14,6 @@ use tensor::{EvenIfPoisoned, Value};
 use train::serve::Serving;
 use train::{Feed, Scope, Trainer};
 
-use crate::cluster;
 use crate::convert::Whole;
 use crate::error::{from_fleet, from_train};
 use crate::feed::{fetch_names, fill, from_readers, keep, program_arg, results, warn_if_empty};
@@ -24,6 +23,7 @@ use crate::parallel::{self, Call, ExecutorSettings};
 use crate::pruning::{Pruned, Targets};
 use crate::signals::{Raised, SIGNALS_EVERY, signalled, taken};
 use crate::tensor::PyScope;
+use crate::trainer_job;
 
 /// Runs programs in a scope.
 #[pyclass(name = "Executor", module = "paddlewheel._core", frozen, subclass)]
@@ -55,7 +55,7 @@ impl Runner {
         let flags = fleet::flags::current().map_err(from_fleet)?;
         let keeping = flags.keeping().map_err(from_fleet)?;
         let access = fleet::access::current().map_err(from_fleet)?;
-        let start = cluster::cluster()?.start();
+        let start = trainer_job::trainer_job()?.settings().start;
         let mut serving = Serving { keeping, access, start, ..Serving::default() };
         flags.configure(&mut serving);
         let served = py.detach(|| lifecycle::serve(program, scope, &serving));
@@ -85,7 +85,7 @@ impl PyExecutor {
         fleet::logging::begin().map_err(from_fleet)?;
         fleet::watching::begin(None);
         let (mut trainer, raised) = (Trainer::new(), Raised::default());
-        trainer.set_cluster(cluster::cluster()?.clone());
+        trainer.set_job(trainer_job::trainer_job()?.clone());
         let feed = Feed::new();
         let fetched = Vec::new();
         let pruned = Pruned::default();
@@ -149,7 +149,7 @@ impl PyExecutor {
         let scope = &scope.get().0;
         let ran = py.detach(|| trainer.run_values(&program, scope, held, &fetch, fetched));
         let raised = taken(raised);
-        let raised = raised.or_else(cluster::raised_in_wait).filter(|_| ran.is_err());
+        let raised = raised.or_else(trainer_job::raised_in_wait).filter(|_| ran.is_err());
         ran.map_err(|error| raised.unwrap_or_else(|| from_train(error)))?;
         results(py, fetched, return_numpy)
     }
@@ -212,8 +212,8 @@ impl PyExecutor {
         if self.closed.swap(true, Ordering::Relaxed) {
             return Ok(());
         }
-        let cluster = cluster::cluster()?;
-        py.detach(|| cluster.complete()).map_err(from_train)
+        let job = trainer_job::trainer_job()?;
+        py.detach(|| job.complete()).map_err(from_train)
     }
 }
 
@@ -229,6 +229,6 @@ impl PyExecutor {
     fn settings(&self, py: Python<'_>) -> PyResult<ExecutorSettings> {
         let mut state = self.ready(py)?;
         let check_nan_inf = state.trainer.options_mut().check_nan_inf;
-        Ok(ExecutorSettings { cluster: state.trainer.cluster().clone(), check_nan_inf })
+        Ok(ExecutorSettings { job: state.trainer.job().clone(), check_nan_inf })
     }
 }

@@ -159,7 +159,7 @@ pub(crate) fn run(
     }
     // What a handler raised at the very end is not lost.
     let raised = taken(&shown.raised);
-    let raised = raised.or_else(|| crate::cluster::raised_in_wait().filter(|_| ran.is_err()));
+    let raised = raised.or_else(|| crate::trainer_job::raised_in_wait().filter(|_| ran.is_err()));
     match (raised, ran) {
         (Some(raised), _) => Err(raised),
         (None, Ok(report)) => Ok(report),

@@ -11,7 +11,6 @@ use tensor::{Tensor, Value};
 use train::io::{self, JobScope, SaveInference};
 
 use crate::array::{copy_array, to_numpy};
-use crate::cluster;
 use crate::error::{EnforceNotMet, from_program, from_train};
 use crate::fit;
 use crate::framework::context;
@@ -20,6 +19,7 @@ use crate::framework::variable::{PyVariable, name_of};
 use crate::keyed::PyKeyedTable;
 use crate::pruning;
 use crate::tensor::{PyScope, PyTensor};
+use crate::trainer_job;
 
 /// Adds the module `_core.io`.
 pub(crate) fn add(parent: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -91,9 +91,9 @@ fn save_persistables(
     let shared = program.get().shared();
     refuse_server(&shared, dirname.as_deref())?;
     if let (Some(job), Some(dir)) = (&shared.distributed, &dirname) {
-        let (scope, cluster) = (scope_of(executor)?, cluster::cluster()?);
+        let (scope, trainer) = (scope_of(executor)?, trainer_job::trainer_job()?);
         let (scope, file) = (&scope.get().0, filename.as_deref());
-        let vars = JobScope { cluster, scope, job };
+        let vars = JobScope { trainer, scope, job };
         let save = || vars.save_persistables(dir, &shared, file);
         return saved(py, dir, save).map(|()| None);
     }
@@ -181,9 +181,9 @@ fn save_chosen(
     }
     refuse_server(&program.get().shared(), Some(&dir))?;
     let (job, file) = (program.get().shared().distributed.clone(), filename.as_deref());
-    let cluster = cluster::cluster()?;
+    let trainer = trainer_job::trainer_job()?;
     saved(py, &dir, || match &job {
-        Some(job) => JobScope { cluster, scope, job }.save_vars(&dir, &vars, file),
+        Some(job) => JobScope { trainer, scope, job }.save_vars(&dir, &vars, file),
         None => io::save_vars(scope, &dir, &vars, file),
     })?;
     Ok(None)
@@ -203,9 +203,9 @@ fn saved(
     dir: &Path,
     mut save: impl FnMut() -> train::Result<()> + Send,
 ) -> PyResult<()> {
-    let (cluster, what) = (cluster::cluster()?, dir.to_string_lossy());
+    let (trainer, what) = (trainer_job::trainer_job()?, dir.to_string_lossy());
     let mut save = || save().map(|()| Vec::new());
-    py.detach(|| cluster.saves(&what, &mut save)).map(drop).map_err(from_train)
+    py.detach(|| trainer.saves(&what, &mut save)).map(drop).map_err(from_train)
 }
 
 fn load_chosen<'py>(
@@ -343,16 +343,16 @@ fn save_inference_model(
     };
     let scope = &scope.get().0;
     refuse_server(&program, Some(&dirname))?;
-    let (cluster, job) = (cluster::cluster()?, program.distributed.clone());
+    let (trainer, job) = (trainer_job::trainer_job()?, program.distributed.clone());
     let mut save = || match &job {
         Some(job) if !program_only => {
-            let vars = JobScope { cluster, scope, job };
+            let vars = JobScope { trainer, scope, job };
             vars.save_inference_model(&dirname, &program, &options)
         }
         _ => io::save_inference_model(scope, &dirname, &program, &options),
     };
     let what = dirname.to_string_lossy();
-    py.detach(|| cluster.saves(&what, &mut save)).map_err(from_train)
+    py.detach(|| trainer.saves(&what, &mut save)).map_err(from_train)
 }
 
 pub(crate) fn feed_names(object: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {

@@ -7,7 +7,6 @@ mod array;
 mod backward;
 mod checkpoint;
 mod clip;
-mod cluster;
 mod command;
 mod convert;
 mod ctr;
@@ -40,6 +39,7 @@ mod quality;
 mod signals;
 mod site;
 mod tensor;
+mod trainer_job;
 mod transpile;
 mod words;
 
@@ -104,8 +104,8 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     backward::add(m)?;
     clip::add(m)?;
     fleet::add(m)?;
-    m.add_function(wrap_pyfunction!(cluster::leave_cluster, m)?)?;
-    m.add_function(wrap_pyfunction!(cluster::once_in_job, m)?)?;
+    m.add_function(wrap_pyfunction!(trainer_job::leave_cluster, m)?)?;
+    m.add_function(wrap_pyfunction!(trainer_job::once_in_job, m)?)?;
     command::add(m)?;
     dataset::add(m)?;
     hdfs::add(m)?;

@@ -9,8 +9,8 @@ use pyo3::sync::MutexExt;
 use pyo3::types::{PyDict, PyList, PyTuple};
 use tensor::{EvenIfPoisoned, Tensor, Value};
 use train::Feed;
+use train::TrainerJob;
 use train::parallel::{LossScale, Parallel, join, split};
-use train::remote::Cluster;
 
 use crate::convert::Whole;
 use crate::error::{EOFException, from_train};
@@ -38,7 +38,7 @@ struct Interruptible {
 
 /// What a run takes from its executor.
 pub(crate) struct ExecutorSettings {
-    pub(crate) cluster: Cluster,
+    pub(crate) job: TrainerJob,
     pub(crate) check_nan_inf: bool,
 }
 
@@ -154,7 +154,7 @@ pub(crate) fn run(
     let fetch: Vec<&str> = names.iter().map(String::as_str).collect();
     let scope = &scope.get().0;
     parallel.check_nan_inf(settings.check_nan_inf);
-    parallel.set_cluster(&settings.cluster);
+    parallel.set_job(&settings.job);
     let ran = py.detach(|| parallel.run(&program, scope, &mut feeds, &fetch));
     let raised = taken(raised);
     let fetched = ran.map_err(|error| raised.unwrap_or_else(|| from_train(error)))?;

@@ -15,12 +15,12 @@ use train::transpile::{
     Transpiled,
 };
 
-use crate::cluster::tell;
 use crate::convert::Whole;
 use crate::error::from_train;
 use crate::framework::context;
 use crate::framework::program::PyProgram;
 use crate::signals::{Raised, signalled, taken};
+use crate::trainer_job::tell;
 
 /// The programs of a job, once a program has been split.
 #[pyclass(name = "Transpiled", module = "paddlewheel._core", frozen)]

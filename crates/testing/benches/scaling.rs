@@ -200,8 +200,8 @@ fn serve(size: Size, number: usize, endpoints: &str) {
 fn train(size: Size, number: usize, endpoints: &str) {
     let (net, _) = net(size, number, endpoints);
     let (scope, mut exe) = (Scope::new(), Trainer::new());
-    exe.set_cluster(train::Cluster::new(Default::default(), Arc::new(|_| {})));
-    let cluster = exe.cluster().clone();
+    exe.set_job(train::TrainerJob::new(Default::default(), Arc::new(|_| {})));
+    let cluster = exe.job().clone();
     exe.run(&net.startup, &scope, &mut Feed::new(), &[]).expect("the trainer starts");
     let job = net.main.distributed.clone().expect("it was split");
     // Each trainer makes the rows of one server.

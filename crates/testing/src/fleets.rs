@@ -12,7 +12,7 @@ use program::backward::Limits;
 use program::distributed::Mode;
 use program::layers::{self, Data, Fc};
 use program::optimizer::{Optimizer, Sgd};
-use train::{Cluster, Scope};
+use train::{Scope, TrainerJob};
 
 use crate::cluster::free_endpoints;
 
@@ -20,7 +20,7 @@ use crate::cluster::free_endpoints;
 pub fn start(role: Role, mode: Mode) -> Fleet {
     let flags = Flags::default();
     let strategy = Strategy::new(mode, &flags, 1);
-    let quiet = Cluster::new(Default::default(), std::sync::Arc::new(|_| {}));
+    let quiet = TrainerJob::new(Default::default(), std::sync::Arc::new(|_| {}));
     let mut fleet = Fleet::init(role, flags, quiet);
     fleet.set_log(std::sync::Arc::new(|_| {}));
     let mut net = Net::with_seed(7);

@@ -312,9 +312,9 @@ impl Trainer<'_> {
         plan.transpile(&mut net, id, list);
         let job = net.main.distributed.clone().expect("transpiled");
         let mut steps = Steps::new(plan.n_devices);
-        let cluster = steps.exe.cluster().clone();
+        let cluster = steps.exe.job().clone();
         let alarm = self.alarm.clone();
-        cluster.set_stops(Arc::new(move || alarm.rings()));
+        cluster.configure(|settings| settings.stops = Arc::new(move || alarm.rings()));
         if job.via_communicator && job.mode.sends_in_background() {
             cluster.start_communicator(&job, plan.communicator.clone());
         }
@@ -331,7 +331,7 @@ impl Trainer<'_> {
         cluster.settle().expect("settled");
         cluster.all_gather("end", Vec::new()).unwrap_or_else(|error| panic!("all-gather: {error}"));
         let stats = (id == 0).then(|| {
-            let vars = JobScope { cluster: &cluster, scope: &scope, job: &job };
+            let vars = JobScope { trainer: &cluster, scope: &scope, job: &job };
             let saved = vars.save_persistables(self.dir, &net.main, None);
             saved.unwrap_or_else(|error| panic!("saving: {error}"));
             cluster.stats().unwrap_or_else(|error| panic!("counters: {error}"))
@@ -353,10 +353,10 @@ struct Steps {
 impl Steps {
     fn new(n_devices: usize) -> Self {
         let (scope, mut exe) = (Scope::new(), train::Trainer::new());
-        exe.set_cluster(train::Cluster::new(Default::default(), Arc::new(|_| {})));
+        exe.set_job(train::TrainerJob::new(Default::default(), Arc::new(|_| {})));
         let parallel = (n_devices > 1).then(|| {
             let mut parallel = Parallel::new(n_devices, Some(LossScale::PerDevice));
-            parallel.set_cluster(exe.cluster());
+            parallel.set_job(exe.job());
             parallel
         });
         Self { exe, parallel, scope, staleness: None }

@@ -8,7 +8,7 @@ use program::{Net, UniqueNames, Var};
 use ps::tcp::Patience;
 use tensor::Tensor;
 use train::parallel::{LossScale, Parallel, split};
-use train::remote::{Cluster, usual_log};
+use train::remote::{TrainerJob, usual_log};
 use train::transpile::{CollectiveJob, CollectiveMode, transpile_collective};
 use train::{Feed, Result, Scope, Trainer};
 
@@ -92,13 +92,13 @@ impl Mates {
         let mut names = UniqueNames::default();
         transpile_collective(&mut net.main, &mut net.startup, self.mode, &job, &mut names)?;
         let patience = Patience { connect_ms: 20_000, answer_ms: 20_000, ..Patience::default() };
-        let cluster = Cluster::new(patience, usual_log());
+        let cluster = TrainerJob::new(patience, usual_log());
         let (mut executor, scope) = (Trainer::new(), Scope::new());
-        executor.set_cluster(cluster.clone());
+        executor.set_job(cluster.clone());
         executor.run(&net.startup, &scope, &mut Feed::new(), &[])?;
         self.init.iter().for_each(|(name, tensor)| scope.set(name, tensor.clone()));
         let mut parallel = Parallel::new(self.n_devices, Some(LossScale::PerDevice));
-        parallel.set_cluster(&cluster);
+        parallel.set_job(&cluster);
         parallel.among_trainers(me as i64, self.n_trainers as i64)?;
         let params = net.main.block(0).vars().iter().filter(|var| var.param.is_some());
         let params: Vec<String> = params.map(|var| var.name.clone()).collect();
@@ -117,7 +117,7 @@ impl Mates {
             let value = |name: &String| Some((name.clone(), scope.get(name)?.tensor()?.clone()));
             after.push(params.iter().filter_map(value).collect());
         }
-        cluster.leave_trainers();
+        cluster.group().leave();
         Ok(Trained { losses, scope, after })
     }
 }

@@ -18,7 +18,7 @@ use train::io::JobScope;
 use train::remote::{CommunicatorConfig, Log};
 use train::serve::BlockStore;
 use train::transpile::{self, Config, Job as Names, RoundRobin, Transpiled};
-use train::{Cluster, Feed, Scope};
+use train::{Feed, Scope, TrainerJob};
 
 use crate::cluster::free_endpoints;
 use crate::stores::started_server;
@@ -122,7 +122,7 @@ pub struct Trainer<'a> {
     /// The scope of its variables.
     pub scope: &'a Scope,
     /// Its servers.
-    pub cluster: &'a Cluster,
+    pub cluster: &'a TrainerJob,
     /// The folder of the job.
     pub folder: &'a Path,
     shared: &'a Shared,
@@ -373,12 +373,14 @@ fn train(
     let job = net.main.distributed.clone().expect("transpiled");
     let log = shared.log(format!("trainer {id}"));
     let patience = Patience { recover_ms: DEADLINE.as_millis() as u64, ..Patience::default() };
-    let cluster = Cluster::new(patience, log);
+    let cluster = TrainerJob::new(patience, log);
     let dead = Arc::new(AtomicBool::new(false));
     let (stops, is_dead) = (shared.clone(), dead.clone());
-    cluster.set_stops(Arc::new(move || is_dead.load(Ordering::Relaxed) || stops.is_over()));
+    cluster.configure(|settings| {
+        settings.stops = Arc::new(move || is_dead.load(Ordering::Relaxed) || stops.is_over())
+    });
     let (scope, mut exe) = (Scope::new(), train::Trainer::new());
-    exe.set_cluster(cluster.clone());
+    exe.set_job(cluster.clone());
     if job.via_communicator && job.mode.sends_in_background() {
         cluster.start_communicator(&job, CommunicatorConfig::default());
     }
@@ -400,7 +402,7 @@ fn train(
         cluster.all_gather("end", Vec::new()).unwrap_or_else(|error| fail("all-gather", error));
     }
     if id == 0 {
-        let vars = JobScope { cluster, scope, job: &job };
+        let vars = JobScope { trainer: cluster, scope, job: &job };
         let save = || vars.save_persistables(&dir, &net.main, None);
         let saved = cluster.saves("model", &mut || save().map(|()| Vec::new()));
         saved.unwrap_or_else(|error| fail("save", error));

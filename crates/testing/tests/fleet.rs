@@ -17,7 +17,7 @@ use program::{Net, Var};
 use tensor::Tensor;
 use testing::cluster::free_endpoints;
 use train::io::SaveInference;
-use train::{Cluster, Feed, Scope, Trainer};
+use train::{Feed, Scope, Trainer, TrainerJob};
 
 const N_STEPS: usize = 30;
 
@@ -27,8 +27,8 @@ fn role(kind: RoleKind, id: usize, servers: &[String], n_trainers: i64) -> Role 
     user_defined(&UserDefined { current_id: id as i64, kind, n_trainers, servers }).unwrap()
 }
 
-fn quiet() -> Cluster {
-    Cluster::new(Default::default(), std::sync::Arc::new(|_| {}))
+fn quiet() -> TrainerJob {
+    TrainerJob::new(Default::default(), std::sync::Arc::new(|_| {}))
 }
 
 /// The script that every process runs, up to `minimize`.
@@ -80,7 +80,7 @@ fn train(role: Role, mode: Option<Mode>, dir: &Path) -> Vec<f64> {
     assert_eq!(printed.len(), usize::from(mode.is_some()), "{printed:?}");
     assert!(!fleet.init_worker(&mut |_| {}).unwrap(), "a second call changes nothing");
     let (scope, mut exe) = (Scope::new(), Trainer::new());
-    exe.set_cluster(fleet.cluster().clone());
+    exe.set_job(fleet.trainer_job().clone());
     exe.run(&net.startup, &scope, &mut Feed::new(), &[]).unwrap();
     let mut losses = Vec::new();
     for step in 0..N_STEPS {

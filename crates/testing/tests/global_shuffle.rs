@@ -82,7 +82,7 @@ fn large_parts_go_in_pieces() {
             (0, 1) => (0..n_bytes).map(|at| (at % 251) as u8).collect(),
             _ => vec![rank as u8, to as u8],
         };
-        let got = fleet.cluster().all_to_all("test", &[part(0), part(1)]).unwrap();
+        let got = fleet.trainer_job().all_to_all("test", &[part(0), part(1)]).unwrap();
         match rank {
             0 => assert_eq!(got, [[0, 0], [1, 0]]),
             _ => {

@@ -199,7 +199,7 @@ fn by_hand(trainer: &Process<'_>, _: &mut train::Trainer) -> Result<Vec<f64>, Di
     let fail = |error: Error| -> ! { panic!("trainer {}: {error}", trainer.id) };
     let mut losses = Vec::new();
     let mut parallel = Parallel::new(2, Some(LossScale::PerDevice));
-    parallel.set_cluster(trainer.cluster);
+    parallel.set_job(trainer.cluster);
     let ops = &trainer.net.main.block(0).ops;
     let stat = ops.iter().find_map(|op| op.input_names("StatPos").first().cloned()).unwrap();
     for step in 0..N_STEPS {

@@ -250,10 +250,10 @@ fn phases(fails: bool) -> (train::Result<()>, Vec<(usize, Phase)>) {
         thread::spawn(move || drop(listener.serve(server, Arc::new(store), &stop, |_, _| ())))
     });
     let threads: Vec<_> = threads.collect();
-    let cluster = train::Cluster::new(Default::default(), Arc::new(|_| {}));
+    let cluster = train::TrainerJob::new(Default::default(), Arc::new(|_| {}));
     let dir = tempfile::tempdir().unwrap();
     let vars: Vec<_> = net.main.find_var(0, "table").cloned().into_iter().collect();
-    let of = JobScope { cluster: &cluster, scope: &Scope::new(), job: &job };
+    let of = JobScope { trainer: &cluster, scope: &Scope::new(), job: &job };
     let saved = of.save_vars(dir.path(), &vars, None);
     stop.set();
     threads.into_iter().for_each(|thread| thread.join().unwrap());

@@ -483,7 +483,14 @@ fn nobody_but_the_mode_compares_modes() {
             && !name.starts_with("crates/testing/")
             && name != "crates/program/src/distributed/mode.rs"
     };
-    let modes = ["Mode::Sync", "Mode::Async", "Mode::HalfAsync", "Mode::Geo", "Mode::Ssp"];
+    let modes = [
+        "Mode::Sync",
+        "Mode::Async",
+        "Mode::HalfAsync",
+        "Mode::Geo",
+        "Mode::Ssp",
+        "Mode::Collective",
+    ];
     let mut found = Vec::new();
     for (name, text) in texts(&[".rs"]).into_iter().filter(|(name, _)| bound(name)) {
         let code = code(&name, &text);

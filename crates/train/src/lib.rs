@@ -29,6 +29,6 @@ pub mod transpile;
 pub use error::{BadSnapshot, Error, FileState, Result};
 pub use executor::{Executor, Feed, Options, PackedWeights};
 pub use recover::check as kept;
-pub use remote::Cluster;
+pub use remote::TrainerJob;
 pub use scope::{BatchSource, Scope};
 pub use trainer::Trainer;

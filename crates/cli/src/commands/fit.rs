@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use ctr::{Architecture, Ctr, FeatureKind, FitCommand, Loss, mode_from_name};
 use fleet::ready::Watch;
-use fleet::{Fleet, cluster_of_process, env, flags, logging, role, stores};
+use fleet::{Fleet, env, flags, job_of_process, logging, role, stores};
 use program::distributed::Mode;
 
 use crate::error::Result;
@@ -124,7 +124,7 @@ fn column(text: &str) -> std::result::Result<NamedKind, String> {
 impl Fit {
     pub(crate) fn run(self: Box<Self>) -> Result<i32> {
         let fleet = match role::in_a_job(&env::process)? {
-            Some(role) => Some(Fleet::init(role, flags::current()?, cluster_of_process()?)),
+            Some(role) => Some(Fleet::init(role, flags::current()?, job_of_process()?)),
             None => None,
         };
         logging::begin()?;

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use tensor::mix;
 
-pub use mode::{Applies, BadSwitch, Mode, Split, Switch, Switches};
+pub use mode::{Applies, BadSwitch, ExchangeKind, Mode, Split, Switch, Switches};
 pub use ops::ENTRY;
 pub use origin::Origin;
 pub use piece::{Piece, ServerId, VarId};

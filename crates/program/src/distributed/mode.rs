@@ -30,6 +30,21 @@ pub enum Mode {
         /// After how many batches.
         push_every: u32,
     },
+    /// There are no servers: trainers add up gradients, or average parameters, among themselves.
+    Collective,
+}
+
+/// How a trainer exchanges what it learns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExchangeKind {
+    /// In step with the program, with servers.
+    Rounds,
+    /// With servers that apply what arrives; a sender in the background may do it.
+    Background,
+    /// Differences, every few steps, with servers.
+    Differences,
+    /// With the other trainers.
+    Collective,
 }
 
 /// What servers do with what trainers send.
@@ -53,10 +68,10 @@ impl Mode {
     /// Servers hold the gradients of so many rounds at most.
     pub const STALENESS_MAX: u32 = 1000;
 
-    /// The names of all modes.
+    /// The names of all modes with servers.
     pub const NAMES: [&'static str; 5] = ["sync", "ssp", "half_async", "async", "geo"];
 
-    /// The mode of a name, with settings that are usual.
+    /// The mode with servers of a name, with settings that are usual.
     pub fn from_name(name: &str) -> Option<Self> {
         match name {
             "sync" => Some(Mode::Sync),
@@ -76,6 +91,17 @@ impl Mode {
             Mode::HalfAsync => "half_async",
             Mode::Async => "async",
             Mode::Geo { .. } => "geo",
+            Mode::Collective => "collective",
+        }
+    }
+
+    /// How its trainers exchange.
+    pub fn exchange(self) -> ExchangeKind {
+        match self {
+            Mode::Sync | Mode::Ssp { .. } => ExchangeKind::Rounds,
+            Mode::HalfAsync | Mode::Async => ExchangeKind::Background,
+            Mode::Geo { .. } => ExchangeKind::Differences,
+            Mode::Collective => ExchangeKind::Collective,
         }
     }
 
@@ -85,34 +111,47 @@ impl Mode {
             // Servers do the same for both.
             Mode::HalfAsync => Mode::Async.name().to_string(),
             Mode::Ssp { staleness } => format!("ssp (staleness {staleness})"),
-            Mode::Sync | Mode::Async | Mode::Geo { .. } => self.name().to_string(),
+            Mode::Sync | Mode::Async | Mode::Geo { .. } | Mode::Collective => {
+                self.name().to_string()
+            }
         }
     }
 
-    /// What servers do with what trainers send.
-    pub fn server_applies(self) -> Applies {
+    /// What servers do with what trainers send; none if there are no servers.
+    pub fn server_applies(self) -> Option<Applies> {
         match self {
-            Mode::Sync => Applies::Round { ahead: 0 },
-            Mode::Ssp { staleness } => Applies::Round { ahead: staleness },
-            Mode::HalfAsync | Mode::Async => Applies::Arrival,
-            Mode::Geo { .. } => Applies::Difference,
+            Mode::Sync => Some(Applies::Round { ahead: 0 }),
+            Mode::Ssp { staleness } => Some(Applies::Round { ahead: staleness }),
+            Mode::HalfAsync | Mode::Async => Some(Applies::Arrival),
+            Mode::Geo { .. } => Some(Applies::Difference),
+            Mode::Collective => None,
         }
     }
 
-    /// Whether trainers wait for each other, round by round.
+    /// The mode of trainers that exchange with each other.
+    pub fn without_servers() -> Self {
+        Mode::Collective
+    }
+
+    /// Whether there are servers.
+    pub fn has_servers(self) -> bool {
+        self.server_applies().is_some()
+    }
+
+    /// Whether trainers wait for each other at servers, round by round.
     pub fn waits_for_all(self) -> bool {
-        matches!(self.server_applies(), Applies::Round { .. })
+        matches!(self.server_applies(), Some(Applies::Round { .. }))
     }
 
     /// Whether each gradient is an update by itself, of which the trainer is known.
     pub fn updates_on_arrival(self) -> bool {
-        self.server_applies() == Applies::Arrival
+        self.server_applies() == Some(Applies::Arrival)
     }
 
     /// Whether the threads of a trainer step together and send once.
     pub fn threads_synchronize(self) -> bool {
         match self {
-            Mode::Sync | Mode::Ssp { .. } | Mode::HalfAsync => true,
+            Mode::Sync | Mode::Ssp { .. } | Mode::HalfAsync | Mode::Collective => true,
             Mode::Async | Mode::Geo { .. } => false,
         }
     }
@@ -121,7 +160,11 @@ impl Mode {
     pub fn sends_in_background(self) -> bool {
         match self {
             Mode::Async => true,
-            Mode::Sync | Mode::Ssp { .. } | Mode::HalfAsync | Mode::Geo { .. } => false,
+            Mode::Sync
+            | Mode::Ssp { .. }
+            | Mode::HalfAsync
+            | Mode::Geo { .. }
+            | Mode::Collective => false,
         }
     }
 
@@ -134,7 +177,9 @@ impl Mode {
     pub fn exchanges_every(self) -> Option<u32> {
         match self {
             Mode::Geo { push_every } => Some(push_every.max(1)),
-            Mode::Sync | Mode::Ssp { .. } | Mode::HalfAsync | Mode::Async => None,
+            Mode::Sync | Mode::Ssp { .. } | Mode::HalfAsync | Mode::Async | Mode::Collective => {
+                None
+            }
         }
     }
 
@@ -146,10 +191,11 @@ impl Mode {
             Mode::HalfAsync => &["HalfAsyncCommunicator"],
             Mode::Async => &["AsyncCommunicator"],
             Mode::Geo { .. } => &["GeoSgdCommunicator"],
+            Mode::Collective => &[],
         }
     }
 
-    /// The number of the mode in strategies (Fluid's `DistributedMode`, and 4 is ours).
+    /// The number of the mode in strategies (Fluid's `DistributedMode`; 4 and 5 are ours).
     pub fn number(self) -> u8 {
         match self {
             Mode::Sync => 0,
@@ -157,10 +203,11 @@ impl Mode {
             Mode::HalfAsync => 2,
             Mode::Geo { .. } => 3,
             Mode::Ssp { .. } => 4,
+            Mode::Collective => 5,
         }
     }
 
-    /// The mode of a number; `amount` is what the mode counts, if it counts something.
+    /// The mode with servers of a number; `amount` is what the mode counts, if it counts something.
     pub fn from_number(number: u8, amount: u32) -> Option<Self> {
         match number {
             0 => Some(Mode::Sync),
@@ -177,7 +224,7 @@ impl Mode {
         match self {
             Mode::Geo { .. } => Some("update_frequency"),
             Mode::Ssp { .. } => Some("staleness"),
-            Mode::Sync | Mode::HalfAsync | Mode::Async => None,
+            Mode::Sync | Mode::HalfAsync | Mode::Async | Mode::Collective => None,
         }
     }
 
@@ -213,8 +260,8 @@ impl Mode {
             geo_sgd_mode: self.exchanges_every().is_some(),
             geo_sgd_need_push_nums: self.exchanges_every().unwrap_or(Mode::PUSH_EVERY),
             staleness: match self.server_applies() {
-                Applies::Round { ahead } => ahead,
-                Applies::Arrival | Applies::Difference => 0,
+                Some(Applies::Round { ahead }) => ahead,
+                Some(Applies::Arrival | Applies::Difference) | None => 0,
             },
         }
     }
@@ -222,10 +269,10 @@ impl Mode {
     /// Writes the mode into the op that a server's program ends in, as Fluid does.
     pub fn tell_server(self, op: OpDesc, via_communicator: bool) -> OpDesc {
         let number = match self.server_applies() {
-            Applies::Round { .. } => 0,
-            Applies::Arrival if via_communicator => 1,
-            Applies::Arrival => 2,
-            Applies::Difference => 3,
+            Some(Applies::Round { .. }) | None => 0,
+            Some(Applies::Arrival) if via_communicator => 1,
+            Some(Applies::Arrival) => 2,
+            Some(Applies::Difference) => 3,
         };
         let op = op.attr("sync_mode", self.waits_for_all()).attr("distributed_mode", number);
         match self.to_fluid().staleness {
@@ -372,13 +419,24 @@ mod tests {
             assert_eq!(Mode::from_number(mode.number(), 7), Some(mode));
             for via in [false, true] {
                 let op = mode.tell_server(OpDesc::new("listen_and_serv"), via);
-                assert_eq!(Applies::told(&op).unwrap(), mode.server_applies());
+                assert_eq!(Some(Applies::told(&op).unwrap()), mode.server_applies());
             }
         }
         assert_eq!(ALL.map(Mode::number), [0, 2, 1, 3, 4]);
         assert_eq!(Mode::from_number(9, 0), None);
         let counts = [None, None, None, Some("update_frequency"), Some("staleness")];
         assert_eq!(ALL.map(Mode::counts), counts);
+    }
+
+    #[test]
+    fn a_mode_says_how_its_trainers_exchange() {
+        use ExchangeKind::{Background, Collective, Differences, Rounds};
+        let all = ALL.map(Mode::exchange);
+        assert_eq!(all, [Rounds, Background, Background, Differences, Rounds]);
+        assert!(ALL.into_iter().all(Mode::has_servers));
+        let collective = Mode::without_servers();
+        assert_eq!((collective.exchange(), collective.has_servers()), (Collective, false));
+        assert!(collective.threads_synchronize() && !collective.waits_for_all());
     }
 
     #[test]

@@ -9,7 +9,9 @@
 use super::{Infer, Op, Run, traits};
 use crate::attr::Attrs;
 use crate::block::OpDesc;
+use crate::distributed::Mode;
 use crate::error::{Error, Result};
+use crate::program::Program;
 use crate::trainers::{Asked, Collective, Expected, ReduceOp, TrainerGroup};
 use crate::var::Meta;
 
@@ -47,6 +49,20 @@ pub fn asked(op: &OpDesc) -> Result<Option<Asked>> {
     };
     let var = op.input_names("X").first().cloned().unwrap_or_default();
     Ok(Some(Asked { collective, var, ring: op.attrs.int("ring_id", 0)? }))
+}
+
+/// How the trainers of a program exchange: as its job says, or with each other if its ops do. None if it is trained
+/// alone.
+pub fn mode_of(program: &Program) -> Option<Mode> {
+    let exchanges = |op: &OpDesc| {
+        asked(op).is_ok_and(|asked| asked.is_some())
+            || members(op).is_ok_and(|members| members.is_some())
+    };
+    let mut ops = program.blocks().iter().flat_map(|block| &block.ops);
+    match &program.distributed {
+        Some(job) => Some(job.mode),
+        None => ops.any(exchanges).then(Mode::without_servers),
+    }
 }
 
 /// Whether an op waits for the stream of a graphics card: there are none here.

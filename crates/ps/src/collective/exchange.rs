@@ -60,7 +60,7 @@ pub(super) struct Reaction {
 
 /// An exchange that has begun here.
 #[derive(Debug)]
-pub(super) struct Exchange {
+pub(super) struct OpenExchange {
     ranks: Ranks,
     number: u64,
     pub(super) words: Arc<str>,
@@ -81,7 +81,7 @@ pub(super) struct Exchange {
     gathered: Vec<Option<Arc<Value>>>,
 }
 
-impl Exchange {
+impl OpenExchange {
     /// An exchange of `value`; `result` is memory for what it gives.
     pub(super) fn new(
         ranks: Ranks,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tensor::{Collective, Pool, Tensor, Value};
 
-use super::exchange::{Exchange, Exchanged, Finished, Ranks, Reaction, Sent};
+use super::exchange::{Exchanged, Finished, OpenExchange, Ranks, Reaction, Sent};
 use super::message::Part;
 use super::reduce::can_reduce;
 use super::terms::Terms;
@@ -35,7 +35,7 @@ pub struct Exchanges {
     endpoints: Vec<String>,
     /// The number of the next exchange.
     next: u64,
-    open: BTreeMap<u64, Exchange>,
+    open: BTreeMap<u64, OpenExchange>,
     early: BTreeMap<u64, Vec<Early>>,
     /// Bytes of these, by who sent them, and how many there may be.
     early_bytes: BTreeMap<u32, u64>,
@@ -53,7 +53,7 @@ pub struct Exchanges {
 
 /// An exchange that is done; what it gave is still to be put together.
 #[derive(Debug)]
-pub struct Done(Exchange);
+pub struct Done(OpenExchange);
 
 impl Done {
     /// What the exchange gave. It may add up numbers; nothing is locked meanwhile.
@@ -105,7 +105,7 @@ impl Exchanges {
         self.next += 1;
         let n_bytes = value.tensor().map_or(0, |tensor| tensor.bytes().len());
         let memory = self.memory(n_bytes);
-        let exchange = Exchange::new(self.ranks, number, terms, value, memory);
+        let exchange = OpenExchange::new(self.ranks, number, terms, value, memory);
         let mut exchange = exchange.with_memory(self.shared.clone());
         let mut outgoing = Vec::new();
         let begun = exchange.begin();
@@ -224,7 +224,7 @@ impl Exchanges {
         if self.left.is_empty() {
             return;
         }
-        let needed = |exchange: &Exchange| {
+        let needed = |exchange: &OpenExchange| {
             let gone = exchange.waits_for().into_iter().find(|rank| self.left.contains(rank))?;
             Some((gone, exchange.words.to_string()))
         };
@@ -269,7 +269,7 @@ impl Exchanges {
     /// An exchange that is done, to be finished by the caller and given to [`Exchanges::retire`] then; an
     /// error if it never will be.
     pub fn take_done(&mut self, number: u64) -> Option<Result<Done, Failure>> {
-        let is_done = self.open.get(&number).is_some_and(Exchange::is_done);
+        let is_done = self.open.get(&number).is_some_and(OpenExchange::is_done);
         if is_done && let Some(exchange) = self.open.remove(&number) {
             return Some(Ok(Done(exchange)));
         }

@@ -18,13 +18,13 @@ use pyo3::sync::MutexExt;
 use pyo3::types::PyDict;
 use tensor::{DidYouMean, EvenIfPoisoned};
 
-use crate::cluster::cluster;
 use crate::convert::Whole;
 use crate::error::{from_ctr, from_fleet};
 use crate::feed::warn;
 use crate::framework::program::PyProgram;
 use crate::signals::{Raised, SIGNALS_EVERY, signalled, taken};
 use crate::tensor::PyScope;
+use crate::trainer_job::trainer_job;
 pub(crate) use frame::frame_from_py;
 
 /// Adds what the package shows at its top.
@@ -45,7 +45,7 @@ fn hash_id(text: &str, n: Whole, slot: Option<&str>) -> PyResult<i64> {
 fn job() -> PyResult<Option<Fleet>> {
     let Some(role) = role::in_a_job(&env::process).map_err(from_fleet)? else { return Ok(None) };
     let flags = flags::current().map_err(from_fleet)?;
-    Ok(Some(Fleet::init(role, flags, cluster()?.clone())))
+    Ok(Some(Fleet::init(role, flags, trainer_job()?.clone())))
 }
 
 /// Calls something that takes long: its lines are printed, and Ctrl-C ends it.

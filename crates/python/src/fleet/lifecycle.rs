@@ -21,7 +21,6 @@ use train::remote::Peers;
 
 use super::role::PyRole;
 use super::strategy::PyTrainerConfig;
-use crate::cluster::{cluster, raised_in_wait, tell};
 use crate::error::from_fleet;
 use crate::fit;
 use crate::framework::program::PyProgram;
@@ -30,6 +29,7 @@ use crate::pruning::warn_of_unfed;
 use crate::quality::PyScoredSamples;
 use crate::signals::{Raised, signalled, taken};
 use crate::tensor::PyScope;
+use crate::trainer_job::{raised_in_wait, tell, trainer_job};
 use crate::transpile::{dispatched, read_config};
 
 /// A process of a job with parameter servers.
@@ -73,7 +73,7 @@ impl PyFleet {
         if role.0.kind == RoleKind::Trainer {
             ready::warn_of_proxies(&env::process, &mut tell);
         }
-        let fleet = Mutex::new(Fleet::init(role.0.clone(), flags, cluster()?.clone()));
+        let fleet = Mutex::new(Fleet::init(role.0.clone(), flags, trainer_job()?.clone()));
         Ok(Self { role: role.0.clone(), fleet })
     }
 

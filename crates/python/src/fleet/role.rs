@@ -10,10 +10,10 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyList, PyString};
 
-use crate::cluster::tell;
 use crate::convert::Whole;
 use crate::error::{from_data, from_fleet};
 use crate::signals::{Raised, signalled, taken};
+use crate::trainer_job::tell;
 
 pub(super) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<PyRole>()?;

@@ -75,8 +75,8 @@ fn train(mode: &str, batch: usize, number: usize, endpoints: &str) {
     let samples = Samples::new(N_SAMPLES, N_ROWS);
     let mut feeds = samples.feeds(batch);
     let (scope, mut exe) = (Scope::new(), Trainer::new());
-    exe.set_cluster(train::Cluster::new(Default::default(), Arc::new(|_| {})));
-    let cluster = exe.cluster().clone();
+    exe.set_job(train::TrainerJob::new(Default::default(), Arc::new(|_| {})));
+    let cluster = exe.job().clone();
     let job = net.main.distributed.clone().expect("it was split");
     if mode == "async" {
         cluster.start_communicator(&job, CommunicatorConfig::default());

@@ -310,3 +310,60 @@ fn a_reader_feeds_runs_until_its_pass_ends() {
     let Error::Program(error) = run().unwrap_err() else { panic!("an op's error") };
     assert!(matches!(error.root(), ProgramError::EndOfPass { .. }), "{error}");
 }
+
+/// A program that adds up `x` of all trainers.
+fn exchanging() -> Program {
+    let mut program = Program::default();
+    let mut var = program::VarDesc::new("x", program::Meta::dense(DType::F32, &[-1]));
+    var.is_data = true;
+    program.block_mut(0).put_var(var);
+    let op = OpDesc::new("c_allreduce_sum").input("X", "x").output("Out", "x");
+    program.append_op(0, op).unwrap();
+    program
+}
+
+#[test]
+fn an_executor_without_a_host_refuses_to_exchange() {
+    let mut feed = Feed::new().with("x", Tensor::full([1], 1.0f32));
+    let error = Executor::new().run(&exchanging(), &Scope::new(), &mut feed, &[]).unwrap_err();
+    let Error::Program(inner) = &error else { panic!("{error}") };
+    assert!(matches!(inner.root(), ProgramError::NoHost { .. }), "{error}");
+}
+
+/// A host whose trainers have gone back to a cut.
+#[derive(Default)]
+struct GoneBack {
+    n_begun: usize,
+    n_ended: usize,
+}
+
+impl program::op::Host for GoneBack {
+    fn trainers(&mut self) -> program::Result<&mut dyn program::trainers::Trainers> {
+        Err(program::op::host_error(Error::GoesBack))
+    }
+}
+
+impl RunHost for GoneBack {
+    fn begin(&mut self, _: &Scope) {
+        self.n_begun += 1;
+    }
+
+    fn end(&mut self, _: &Scope) -> Result<()> {
+        self.n_ended += 1;
+        Ok(())
+    }
+}
+
+#[test]
+fn what_the_host_reports_comes_back_as_it_is() {
+    let mut host = GoneBack::default();
+    let mut feed = Feed::new().with("x", Tensor::full([1], 1.0f32));
+    let (program, scope) = (exchanging(), Scope::new());
+    let fetched = &mut Vec::<Value>::new();
+    let asked =
+        RunRequest { program: &program, scope: &scope, feed: &mut feed, fetch: &[], fetched };
+    let ran = Executor::new().run_on(&mut host, asked);
+    assert!(matches!(ran, Err(Error::GoesBack)), "{ran:?}");
+    assert_eq!((host.n_begun, host.n_ended), (1, 0), "a run that fails is not ended");
+    assert!(feed.get("x").is_some_and(Tensor::is_initialized), "the feed is back");
+}

@@ -10,7 +10,7 @@ use tensor::EvenIfPoisoned;
 use super::TICK;
 use super::shared::Shared;
 use crate::error::{Error, Result};
-use crate::remote::Cluster;
+use crate::remote::TrainerJob;
 
 /// The first byte of what a pass says of itself.
 const VERSION: u8 = 1;
@@ -24,13 +24,13 @@ pub(super) trait CutMaker: Sync {
     fn cut(&self, inside: &mut dyn FnMut() -> Result<Vec<u8>>) -> Result<()>;
 }
 
-impl CutMaker for Cluster {
+impl CutMaker for TrainerJob {
     fn is_due(&self) -> bool {
         self.is_cut_due()
     }
 
     fn cut(&self, inside: &mut dyn FnMut() -> Result<Vec<u8>>) -> Result<()> {
-        Cluster::cut(self, inside)
+        TrainerJob::cut(self, inside)
     }
 }
 

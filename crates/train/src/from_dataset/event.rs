@@ -10,7 +10,7 @@ use super::{Observer, Pass, PassOptions, Report, answer};
 use crate::error::Result;
 use crate::executor::Options;
 use crate::recover::{EventKind, EventPrint, Left, Repeat, Uses, digest};
-use crate::remote::{Cluster, ScriptEvent};
+use crate::remote::{ScriptEvent, TrainerJob};
 use crate::scope::Scope;
 use crate::trainer::Trainer;
 use crate::trainer::event::talks;
@@ -24,25 +24,25 @@ pub(super) fn run(
 ) -> Result<Report> {
     // Which samples there are is a part of what the event is.
     dataset.wait_loaded()?;
-    let cluster = trainer.cluster().clone();
+    let job = trainer.job().clone();
     let state = ResumablePass::default();
     let report = None;
-    let number = cluster.n_passes();
+    let number = job.recovery().n_passes();
     let mut event = PassEvent { trainer, pass, dataset, observer, state, report, number };
-    let done = cluster.do_event(&mut event);
+    let done = job.do_event(&mut event);
     let report = event.report.take().unwrap_or_default();
     // It was for this pass.
     dataset.leave_out(&[]);
     done?;
     if !pass.options.infers {
-        cluster.next_pass();
+        job.recovery().next_pass();
     }
     Ok(report)
 }
 
 /// Notes with each cut of the job what a pass has read.
 struct PassCuts<'a> {
-    cluster: &'a Cluster,
+    job: &'a TrainerJob,
     number: u64,
     files: Option<PassFiles>,
 }
@@ -50,21 +50,21 @@ struct PassCuts<'a> {
 impl PassCuts<'_> {
     /// The pass is over.
     fn end(&self) {
-        self.cluster.note_pass(self.number, self.files.as_ref().map(PassFiles::all), true);
+        self.job.recovery().note_pass(self.number, self.files.as_ref().map(PassFiles::all), true);
     }
 }
 
 impl CutMaker for PassCuts<'_> {
     fn is_due(&self) -> bool {
-        self.cluster.is_due()
+        self.job.is_due()
     }
 
     fn cut(&self, inside: &mut dyn FnMut() -> Result<Vec<u8>>) -> Result<()> {
-        CutMaker::cut(self.cluster, &mut || {
+        CutMaker::cut(self.job, &mut || {
             let bytes = inside()?;
             let positions = Inside::from_bytes(&bytes)?.positions;
             let read = self.files.as_ref().map(|files| files.read_until(&positions));
-            self.cluster.note_pass(self.number, read, false);
+            self.job.recovery().note_pass(self.number, read, false);
             Ok(bytes)
         })
     }
@@ -83,11 +83,11 @@ struct PassEvent<'a> {
 
 impl PassEvent<'_> {
     /// Leaves out what trainers before have read; whether nothing is left.
-    fn leave_out(&mut self, cluster: &Cluster) -> bool {
+    fn leave_out(&mut self, job: &TrainerJob) -> bool {
         if self.pass.options.infers {
             return false;
         }
-        match cluster.left_of_pass(self.number) {
+        match job.recovery().left_of_pass(self.number, job.links()) {
             Left::Nothing => return true,
             Left::Rest(_) if self.dataset.kind() == data::DatasetKind::InMemory => {}
             Left::Rest(read) => self.dataset.leave_out(&read),
@@ -99,7 +99,7 @@ impl PassEvent<'_> {
 
 impl ScriptEvent for PassEvent<'_> {
     fn talks(&self) -> bool {
-        talks(self.pass.program, self.trainer.cluster())
+        talks(self.pass.program, self.trainer.job().links())
     }
 
     fn print(&self) -> EventPrint {
@@ -123,13 +123,13 @@ impl ScriptEvent for PassEvent<'_> {
     }
 
     fn perform(&mut self, from: Option<&[u8]>) -> Result<Vec<u8>> {
-        let cluster = self.trainer.cluster().clone();
-        let is_over = cluster.recovers() && self.leave_out(&cluster);
+        let job = self.trainer.job().clone();
+        let is_over = job.recovers() && self.leave_out(&job);
         let Self { trainer, pass, dataset, observer, state, report, number } = self;
-        let cluster = &cluster;
+        let job = &job;
         let number = *number;
         let files = dataset.pass_files();
-        let cuts = cluster.recovers().then_some(PassCuts { cluster, number, files });
+        let cuts = job.recovers().then_some(PassCuts { job, number, files });
         let ran = if is_over {
             Report::default()
         } else {
@@ -150,7 +150,7 @@ impl ScriptEvent for PassEvent<'_> {
         Ok(())
     }
 
-    fn repeat(&mut self) -> Option<Box<dyn Repeat<Cluster>>> {
+    fn repeat(&mut self) -> Option<Box<dyn Repeat<TrainerJob>>> {
         let Pass { program, scope, options } = self.pass;
         let options = PassOptions { infers: options.infers, ..PassOptions::default() };
         Some(Box::new(PassAgain {
@@ -177,17 +177,17 @@ struct PassAgain {
     number: u64,
 }
 
-impl Repeat<Cluster> for PassAgain {
-    fn repeat(&mut self, world: &Cluster, from: Option<&[u8]>) -> Result<()> {
+impl Repeat<TrainerJob> for PassAgain {
+    fn repeat(&mut self, world: &TrainerJob, from: Option<&[u8]>) -> Result<()> {
         let mut trainer = Trainer::with_options(self.run_options);
-        trainer.set_cluster(world.clone());
+        trainer.set_job(world.clone());
         self.state.hush();
         let program = &self.program;
         let scope = &self.scope;
         let options = &self.options;
         let pass = Pass { program, scope, options };
         let (number, files) = (self.number, self.dataset.pass_files());
-        let cuts = PassCuts { cluster: world, number, files };
+        let cuts = PassCuts { job: world, number, files };
         let start = Start { dataset: &mut self.dataset, cuts: Some(&cuts), inside: from };
         self.state.run(&mut trainer, pass, start, &mut NoObserver)?;
         if !options.infers {

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use count::Phase;
 use data::Stopper;
+use program::distributed::Mode;
+use program::op::collective::mode_of;
 use tensor::{DType, Tensor};
 
 use super::batches::Batches;
@@ -22,7 +24,6 @@ use super::{Observer, Pass, PassOptions, Progress, Report, TICK};
 use crate::counters::{self, TRAINER};
 use crate::error::{Error, Result};
 use crate::executor::Interrupt;
-use crate::remote::program_sum;
 use crate::scope::Lent;
 use crate::trainer::JobRunner;
 
@@ -52,7 +53,10 @@ impl PassRun<'_> {
         observer: &mut dyn Observer,
     ) -> Result<Report> {
         let n_threads = threads.len();
-        if n_threads > 1 && self.pass.options.infers && self.exchanges() {
+        if n_threads > 1
+            && self.pass.options.infers
+            && self.mode().is_some_and(|mode| !mode.has_servers())
+        {
             return Err(Error::ThreadsExchange);
         }
         TRAINER.threads.set(n_threads as u64);
@@ -142,14 +146,12 @@ impl PassRun<'_> {
 
     /// Whether the gradients of all threads are sent to the servers, or exchanged with other trainers, as one.
     fn steps_together(&self) -> bool {
-        let job = self.pass.program.distributed.as_ref();
-        let synchronizes = job.is_some_and(|job| job.mode.threads_synchronize());
-        !self.pass.options.infers && (synchronizes || self.exchanges())
+        !self.pass.options.infers && self.mode().is_some_and(Mode::threads_synchronize)
     }
 
-    /// Whether steps exchange values with other trainers.
-    fn exchanges(&self) -> bool {
-        program_sum(self.pass.program).is_some()
+    /// How steps exchange with others, if they do.
+    fn mode(&self) -> Option<Mode> {
+        mode_of(self.pass.program)
     }
 
     /// Tells the observer what happens until all threads are done. Returns whether it ended the pass early.
@@ -206,7 +208,7 @@ impl PassRun<'_> {
 
     /// Which pass of the script this is, among those that train; from 0.
     fn epoch(&self) -> u64 {
-        self.runner.cluster().n_passes()
+        self.runner.job().recovery().n_passes()
     }
 
     /// What Fluid prints without saying when: with the epoch, the step and the speed.
@@ -280,9 +282,9 @@ impl PassRun<'_> {
 
     /// Adds how old parameters were, and says so.
     fn with_staleness(&self, mut report: Report) -> Result<Report> {
-        report.staleness = self.runner.cluster().take_staleness();
+        report.staleness = self.runner.job().take_staleness();
         if let Some(own) = &report.staleness {
-            self.runner.cluster().say_staleness(own)?;
+            own.say(self.runner.job())?;
         }
         Ok(report)
     }
@@ -324,7 +326,7 @@ impl<'a> ThreadStops<'a> {
     fn new(threads: &[Batches], runners: &[JobRunner], run: &PassRun<'a>) -> Self {
         let stopper = threads.first().map(|batches| batches.reader().stopper());
         let interrupts = runners.iter().map(JobRunner::interrupt).collect();
-        let halt = run.runner.cluster().halt();
+        let halt = run.runner.job().links().halt();
         halt.store(false, Ordering::Relaxed);
         let recovers = run.recovers;
         let shared = run.shared;

@@ -10,14 +10,14 @@ use data::{Dataset, Exchange, SampleCounts};
 
 use crate::error::{Error, Result};
 use crate::recover::{ByteReader, ByteWriter, EventKind, EventPrint, Repeat, Uses};
-use crate::remote::{Cluster, Peers, ScriptEvent};
+use crate::remote::{Peers, ScriptEvent, TrainerJob};
 
 /// Shuffles the samples of all trainers among all trainers.
 pub fn global_shuffle(dataset: &mut Dataset, peers: &Peers) -> Result<()> {
     // Which samples there are is a part of what the event is.
     dataset.wait_loaded()?;
-    let number = peers.cluster().next_shuffle();
-    let shuffled = peers.cluster().do_event(&mut Shuffle { dataset, peers, number });
+    let number = peers.job().recovery().next_shuffle();
+    let shuffled = peers.job().do_event(&mut Shuffle { dataset, peers, number });
     shuffled.map_err(|error| match error {
         Error::Data(_) | Error::Ended => error,
         // In the words of the script, which asked for a shuffle.
@@ -56,13 +56,14 @@ impl ScriptEvent for Shuffle<'_> {
     }
 
     fn perform(&mut self, _: Option<&[u8]>) -> Result<Vec<u8>> {
-        if !self.peers.cluster().recovers() {
+        if !self.peers.job().recovers() {
             self.dataset.global_shuffle(Some(self.peers)).map_err(unwrapped)?;
             return Ok(Vec::new());
         }
         let path = self.path()?;
         self.dataset.global_shuffle_kept(Some(self.peers), &path).map_err(unwrapped)?;
-        self.peers.cluster().keeps_share(self.dataset.share());
+        let recovery = self.peers.job().recovery();
+        self.dataset.share().into_iter().for_each(|file| recovery.shares(file));
         let SampleCounts { n_samples, n_unmerged } = self.dataset.held();
         let mut answer = ByteWriter::default();
         answer.u64(n_samples);
@@ -74,11 +75,12 @@ impl ScriptEvent for Shuffle<'_> {
         let mut answer = ByteReader::new(answer);
         let held = SampleCounts { n_samples: answer.u64()?, n_unmerged: answer.u64()? };
         self.dataset.take_kept(&self.path()?, held)?;
-        self.peers.cluster().keeps_share(self.dataset.share());
+        let recovery = self.peers.job().recovery();
+        self.dataset.share().into_iter().for_each(|file| recovery.shares(file));
         Ok(())
     }
 
-    fn repeat(&mut self) -> Option<Box<dyn Repeat<Cluster>>> {
+    fn repeat(&mut self) -> Option<Box<dyn Repeat<TrainerJob>>> {
         let (rank, n_trainers) = (self.peers.rank(), self.peers.n_trainers());
         Some(Box::new(ShuffleAgain { rank, n_trainers }))
     }
@@ -101,8 +103,8 @@ struct ShuffleAgain {
     n_trainers: usize,
 }
 
-impl Repeat<Cluster> for ShuffleAgain {
-    fn repeat(&mut self, world: &Cluster, _: Option<&[u8]>) -> Result<()> {
+impl Repeat<TrainerJob> for ShuffleAgain {
+    fn repeat(&mut self, world: &TrainerJob, _: Option<&[u8]>) -> Result<()> {
         let peers = Peers::of(world, self.rank, self.n_trainers);
         match data::n_lacking(&peers).map_err(unwrapped)? {
             0 => Ok(()),

@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use count::WaitingStep;
+use program::distributed::Mode;
+use program::op::collective::mode_of;
 use tensor::{EvenIfPoisoned, Tensor, Value};
 
 use super::cutting::Cutting;
@@ -74,7 +76,7 @@ impl<'a> Together<'a> {
         let is_fed = stages.stages.iter().any(|stage| stage.fed.iter().any(is_data));
         // What runs once would have to see every thread's batch before the threads go on.
         if is_fed || stages.stages.len() > 1 {
-            let mode = program.distributed.as_ref().map_or("collective", |job| job.mode.name());
+            let mode = mode_of(program).map_or("local", Mode::name);
             return Err(Error::ThreadsCannotSynchronize { mode });
         }
         once.lend(lent.clone());

@@ -19,7 +19,7 @@ use super::distributed::{JobSave, JobScope, job_about, load_slices_below};
 use super::vars::{FileLayout, by_name, check_savable, is_persistable, put, read_vars, write_vars};
 use crate::error::{Error, Result};
 use crate::folder::{About, Folder, Transaction};
-use crate::remote::Cluster;
+use crate::remote::TrainerJob;
 use crate::scope::Scope;
 
 /// How the names of folders begin.
@@ -141,13 +141,13 @@ impl Checkpoints {
     pub fn save_of_job(
         &self,
         what: &Checkpoint<'_>,
-        cluster: &Cluster,
+        trainer: &TrainerJob,
         job: &Distributed,
     ) -> Result<Option<u64>> {
-        cluster.join(job);
-        let saved = cluster.saves(&self.folder_name(), &mut || {
-            if cluster.keeps_its_start() {
-                self.save_now(what, cluster, job).map(|serial| vec![serial.to_string()])
+        trainer.join(job);
+        let saved = trainer.saves(&self.folder_name(), &mut || {
+            if trainer.keeps_its_start() {
+                self.save_now(what, trainer, job).map(|serial| vec![serial.to_string()])
             } else {
                 Ok(Vec::new())
             }
@@ -155,13 +155,18 @@ impl Checkpoints {
         Ok(saved.first().and_then(|serial| serial.parse().ok()))
     }
 
-    fn save_now(&self, what: &Checkpoint<'_>, cluster: &Cluster, job: &Distributed) -> Result<u64> {
+    fn save_now(
+        &self,
+        what: &Checkpoint<'_>,
+        trainer: &TrainerJob,
+        job: &Distributed,
+    ) -> Result<u64> {
         let mut n_tries = 0;
         let serial = loop {
             let serial = self.next(what.trainer_id);
-            let about = job_about(KIND, cluster, job);
+            let about = job_about(KIND, trainer, job);
             let written = self.write(serial, what, about, |transaction| {
-                let of = JobScope { cluster, scope: what.scope, job };
+                let of = JobScope { trainer, scope: what.scope, job };
                 let save = JobSave {
                     of,
                     layout: FileLayout::Each(MODEL),

@@ -21,14 +21,14 @@ use super::vars::{
 };
 use crate::error::{Error, Result};
 use crate::folder::{About, Folder, Stage, Transaction};
-use crate::remote::{Cluster, SavedPart, Saving, WholeFetch};
+use crate::remote::{SavedPart, Saving, TrainerJob, WholeFetch};
 use crate::scope::Scope;
 
 /// The variables of a job, as a trainer sees them: those in its scope and those on servers.
 #[derive(Clone, Copy, Debug)]
 pub struct JobScope<'a> {
     /// The servers.
-    pub cluster: &'a Cluster,
+    pub trainer: &'a TrainerJob,
     /// What this trainer holds itself.
     pub scope: &'a Scope,
     /// Which variable is where.
@@ -67,8 +67,8 @@ impl JobScope<'_> {
 }
 
 /// Whole variables of servers, by name.
-fn fetched(cluster: &Cluster, fetch: &WholeFetch) -> Result<BTreeMap<String, Tensor>> {
-    let values = fetch.run(cluster, Vec::new())?;
+fn fetched(trainer: &TrainerJob, fetch: &WholeFetch) -> Result<BTreeMap<String, Tensor>> {
+    let values = fetch.run(trainer.links(), Vec::new())?;
     Ok(fetch.names().iter().cloned().zip(values).collect())
 }
 
@@ -78,10 +78,10 @@ fn saved_part(placed: &Placement, weights_only: bool) -> SavedPart {
 }
 
 /// What is said of a save of a job.
-pub(super) fn job_about(kind: &str, cluster: &Cluster, job: &Distributed) -> About {
+pub(super) fn job_about(kind: &str, trainer: &TrainerJob, job: &Distributed) -> About {
     About {
         kind: kind.to_string(),
-        step: job.mode.waits_for_all().then(|| cluster.round()),
+        step: job.mode.waits_for_all().then(|| trainer.links().round()),
         mode: job.mode.name().to_string(),
         n_servers: job.endpoints.len(),
     }
@@ -115,15 +115,15 @@ impl JobSave<'_> {
         is_wanted: impl Fn(&VarDesc) -> bool,
         transaction: Transaction,
     ) -> Result<()> {
-        let JobScope { cluster, scope, job } = self.of;
-        cluster.join(job);
-        let job = &*cluster.followed_copy(job)?;
-        cluster.settle()?;
+        let JobScope { trainer, scope, job } = self.of;
+        trainer.join(job);
+        let job = &*trainer.links().moves.followed_copy(job)?;
+        trainer.settle()?;
         let is_chief = job.is_chief();
         let wanted = |placed: &Placement| {
             (is_chief || placed.kind == PlacedKind::Param) && !self.by_rows(placed)
         };
-        let fetched = fetched(cluster, &WholeFetch::new(job, wanted))?;
+        let fetched = fetched(trainer, &WholeFetch::new(job, wanted))?;
         let remote: BTreeSet<&str> = job.placement.iter().map(|p| p.origin.as_str()).collect();
         let is_local = |var: &&VarDesc| is_wanted(var) && !remote.contains(var.name.as_str());
         let local = program.list_vars().filter(is_local);
@@ -140,12 +140,12 @@ impl JobSave<'_> {
         is_missing: impl Fn(&str) -> bool,
         transaction: Transaction,
     ) -> Result<()> {
-        let JobScope { cluster, job, .. } = self.of;
-        cluster.join(job);
-        let job = &*cluster.followed_copy(job)?;
-        cluster.settle()?;
+        let JobScope { trainer, job, .. } = self.of;
+        trainer.join(job);
+        let job = &*trainer.links().moves.followed_copy(job)?;
+        trainer.settle()?;
         let wanted = |placed: &Placement| !self.by_rows(placed) && is_missing(&placed.origin);
-        let fetched = fetched(cluster, &WholeFetch::new(job, wanted))?;
+        let fetched = fetched(trainer, &WholeFetch::new(job, wanted))?;
         let tables = job.placement.iter().filter(|placed| is_missing(&placed.origin));
         let parts = self.tables(tables);
         let on_servers = |name: &str| {
@@ -170,9 +170,9 @@ impl JobSave<'_> {
         fetched: BTreeMap<String, Tensor>,
         parts: Vec<SavedPart>,
     ) -> Result<()> {
-        let JobScope { cluster, job, .. } = self.of;
-        let about = job_about(self.kind, cluster, &*cluster.followed_copy(job)?);
-        let saving = Saving::begin(cluster, parts, &mut transaction)?;
+        let JobScope { trainer, job, .. } = self.of;
+        let about = job_about(self.kind, trainer, &*trainer.links().moves.followed_copy(job)?);
+        let saving = Saving::begin(trainer.links(), parts, &mut transaction)?;
         match self.write(transaction.stage(), vars, fetched) {
             Ok(()) => saving.commit(transaction, about),
             Err(error) => {

@@ -133,7 +133,7 @@ impl JobScope<'_> {
         options: &SaveInference<'_>,
     ) -> Result<Vec<String>> {
         save_inference(dir, program, options, |saved, params, transaction| {
-            let mut job = Arc::unwrap_or_clone(self.cluster.followed_copy(self.job)?);
+            let mut job = Arc::unwrap_or_clone(self.trainer.links().moves.followed_copy(self.job)?);
             job.placement.retain(|placed| saved.find_var(0, &placed.origin).is_some());
             job.lookup_table = job.lookup_table.filter(|table| saved.find_var(0, table).is_some());
             let of = JobScope { job: &job, ..self };

@@ -138,10 +138,10 @@ impl Checkpoints {
         of: JobScope<'_>,
         program: &Program,
     ) -> Result<Resumed> {
-        let JobScope { cluster, scope, job } = of;
-        cluster.join(job);
+        let JobScope { trainer, scope, job } = of;
+        trainer.join(job);
         let (mut resumed, mut newest) = (Resumed::default(), newest);
-        let words = cluster.decides(&self.folder_name(), &mut || {
+        let words = trainer.decides(&self.folder_name(), &mut || {
             let newest = newest.take().map_or_else(|| self.newest(), Ok)?;
             resumed = self.resume_from(newest, scope, program, Some(job.trainer_id))?;
             Ok(words_of(&resumed))

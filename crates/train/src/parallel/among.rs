@@ -57,7 +57,7 @@ impl Parallel {
         let Some(among) = &mut self.among else { return Ok(()) };
         let Among { rank, n_trainers, .. } = among;
         let expected = Expected { rank: Some(*rank), n_trainers: *n_trainers };
-        self.once.cluster().check_trainers(expected)?;
+        self.once.job().group().check(expected)?;
         if scope.find(BEGUN).is_some() || !self.loss.trains() {
             return Ok(());
         }

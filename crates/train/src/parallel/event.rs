@@ -9,7 +9,7 @@ use super::{Parallel, Replicas};
 use crate::error::Result;
 use crate::executor::Feed;
 use crate::recover::{ByteReader, ByteWriter, EventPrint, Repeat, Uses};
-use crate::remote::{Cluster, ScriptEvent};
+use crate::remote::{ScriptEvent, TrainerJob};
 use crate::scope::Scope;
 use crate::trainer::event::{Fed, PastProgram, label, print, talks};
 
@@ -26,13 +26,13 @@ pub(super) struct ParallelEvent<'a> {
 impl ParallelEvent<'_> {
     fn kept(&mut self) -> Arc<PastProgram> {
         let Parallel { again, once, .. } = &mut *self.parallel;
-        again.kept(self.program, once.cluster())
+        again.kept(self.program, once.job().links())
     }
 }
 
 impl ScriptEvent for ParallelEvent<'_> {
     fn talks(&self) -> bool {
-        talks(self.program, self.parallel.once.cluster())
+        talks(self.program, self.parallel.once.job().links())
     }
 
     fn print(&self) -> EventPrint {
@@ -56,7 +56,7 @@ impl ScriptEvent for ParallelEvent<'_> {
         let Self { parallel, program, scope, feeds, fetch, .. } = self;
         self.fetched = parallel.run_plain(program, scope, feeds, fetch)?;
         let mut answer = ByteWriter::default();
-        if self.parallel.once.cluster().recovers() {
+        if self.parallel.once.job().recovers() {
             answer.count(self.fetched.len());
             for parts in &self.fetched {
                 answer.count(parts.len());
@@ -77,7 +77,7 @@ impl ScriptEvent for ParallelEvent<'_> {
         Ok(())
     }
 
-    fn repeat(&mut self) -> Option<Box<dyn Repeat<Cluster>>> {
+    fn repeat(&mut self) -> Option<Box<dyn Repeat<TrainerJob>>> {
         let kept = self.kept();
         if !kept.changes {
             return None;
@@ -108,18 +108,18 @@ struct RunAgain {
     runner: Arc<Mutex<Option<Parallel>>>,
 }
 
-impl Repeat<Cluster> for RunAgain {
-    fn repeat(&mut self, cluster: &Cluster, _: Option<&[u8]>) -> Result<()> {
+impl Repeat<TrainerJob> for RunAgain {
+    fn repeat(&mut self, job: &TrainerJob, _: Option<&[u8]>) -> Result<()> {
         let mut runner = self.runner.lock().even_if_poisoned();
         let Some(parallel) = &mut *runner else { return Ok(()) };
         parallel.share(self.replicas.clone());
-        parallel.set_cluster(cluster);
+        parallel.set_job(job);
         let fetch: Vec<&str> = self.fetch.iter().map(String::as_str).collect();
         let mut feeds: Vec<Feed> =
             self.fed.iter_mut().map(|fed| std::mem::take(&mut fed.feed)).collect();
         let ran = parallel.run_plain(&self.kept.program, &self.scope, &mut feeds, &fetch);
         // It must not keep the connections alive that know of it.
-        parallel.set_cluster(&Cluster::default());
+        parallel.set_job(&TrainerJob::default());
         self.fed.iter_mut().zip(feeds).for_each(|(fed, feed)| fed.feed = feed);
         ran.map(drop)
     }

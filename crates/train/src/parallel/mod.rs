@@ -27,7 +27,7 @@ pub use split::{join, split};
 use crate::error::{Error, Result};
 use crate::executor::Feed;
 use crate::gradients;
-use crate::remote::{Cluster, Prefetch, Session};
+use crate::remote::{Prefetch, Session, TrainerJob};
 use crate::scope::Scope;
 use crate::trainer::JobRunner;
 use crate::trainer::event::Again;
@@ -176,10 +176,10 @@ impl Parallel {
         self.stop = Some(StopCheck(stop));
     }
 
-    /// Uses these connections to servers; gradients are sent once for all devices.
-    pub fn set_cluster(&mut self, cluster: &Cluster) {
+    /// Takes part in this job; gradients are sent once for all devices.
+    pub fn set_job(&mut self, job: &TrainerJob) {
         let runners = self.devices.iter_mut().map(Device::runner_mut);
-        runners.chain([&mut self.once]).for_each(|own| own.set_cluster(cluster.clone()));
+        runners.chain([&mut self.once]).for_each(|own| own.set_job(job.clone()));
     }
 
     /// Whether a run fails as soon as an op writes a number that is not finite.
@@ -200,10 +200,10 @@ impl Parallel {
         feeds: &mut [Feed],
         fetch: &[&str],
     ) -> Result<Vec<Vec<Tensor>>> {
-        let cluster = self.once.cluster().clone();
+        let job = self.once.job().clone();
         let fetched = Vec::new();
         let mut event = ParallelEvent { parallel: self, program, scope, feeds, fetch, fetched };
-        cluster.do_event(&mut event)?;
+        job.do_event(&mut event)?;
         Ok(event.fetched)
     }
 
@@ -214,7 +214,7 @@ impl Parallel {
         feeds: &mut [Feed],
         fetch: &[&str],
     ) -> Result<Vec<Vec<Tensor>>> {
-        let anew = self.once.cluster().followed_program(program)?;
+        let anew = self.once.job().links().moves.followed_program(program)?;
         let program = anew.as_deref().unwrap_or(program);
         let n_devices = self.devices.len();
         let enough = feeds.len() == n_devices || self.allows_idle(program);
@@ -231,7 +231,7 @@ impl Parallel {
         check_fetches(program, &stages, feeds, fetch)?;
         let inner = self.inner(program, scope);
         let mut prefetch = Prefetch::default();
-        Session::new(self.once.cluster(), program.distributed.clone(), &mut prefetch).start(scope);
+        Session::new(self.once.job(), program.distributed.clone(), &mut prefetch).start(scope);
         let apart = self.sends_apart(program);
         for stage in &stages.stages {
             self.run_stage(stage, &inner, feeds, apart)?;

@@ -3,17 +3,18 @@
 use ps::message::{AllGather, Reply};
 
 use super::events::ScriptEvent;
-use super::{Cluster, unexpected};
+use super::links::Links;
+use super::{TrainerJob, unexpected};
 use crate::error::{Error, Result};
 use crate::recover::{ByteReader, ByteWriter, EventKind, EventPrint, Repeat, Uses};
 
-impl Cluster {
+impl TrainerJob {
     /// Waits for all trainers, for a purpose; returns what each brought, in the order of their ranks.
     pub fn all_gather(&self, purpose: &str, bytes: Vec<u8>) -> Result<Vec<Vec<u8>>> {
         self.all_gather_with(purpose, &mut || Ok(bytes.clone()))
     }
 
-    /// Like [`Cluster::all_gather`], with what `bring` returns. If an earlier process of this trainer was
+    /// Like [`TrainerJob::all_gather`], with what `bring` returns. If an earlier process of this trainer was
     /// at this point, `bring` is not called and the outcome of that time is returned.
     pub fn all_gather_with(
         &self,
@@ -21,28 +22,28 @@ impl Cluster {
         bring: &mut dyn FnMut() -> Result<Vec<u8>>,
     ) -> Result<Vec<Vec<u8>>> {
         let mut event =
-            AllGatherEvent { cluster: self, purpose, bring, gathered: Vec::new(), brought: None };
+            AllGatherEvent { job: self, purpose, bring, gathered: Vec::new(), brought: None };
         self.do_event(&mut event)?;
         Ok(event.gathered)
     }
+}
 
-    fn all_gather_once(&self, purpose: &str, bytes: Vec<u8>) -> Result<Vec<Vec<u8>>> {
-        let first = self.all()?.into_iter().next().ok_or(Error::NoJob)?;
-        let turn = {
-            let mut state = self.state();
-            state.n_all_gathers += 1;
-            state.n_all_gathers
-        };
-        let ticket = first.ask(AllGather { purpose: purpose.to_string(), turn, bytes })?;
-        match first.wait(ticket, "the other trainers")? {
-            Reply::AllGatherResult(gathered) => Ok(gathered.0),
-            other => Err(unexpected(&first, &other)),
-        }
+fn gather(links: &Links, purpose: &str, bytes: Vec<u8>) -> Result<Vec<Vec<u8>>> {
+    let first = links.all()?.into_iter().next().ok_or(Error::NoJob)?;
+    let turn = {
+        let mut state = links.state();
+        state.turns.n_all_gathers += 1;
+        state.turns.n_all_gathers
+    };
+    let ticket = first.ask(AllGather { purpose: purpose.to_string(), turn, bytes })?;
+    match first.wait(ticket, "the other trainers")? {
+        Reply::AllGatherResult(gathered) => Ok(gathered.0),
+        other => Err(unexpected(&first, &other)),
     }
 }
 
 struct AllGatherEvent<'a> {
-    cluster: &'a Cluster,
+    job: &'a TrainerJob,
     purpose: &'a str,
     bring: &'a mut dyn FnMut() -> Result<Vec<u8>>,
     gathered: Vec<Vec<u8>>,
@@ -64,8 +65,8 @@ impl ScriptEvent for AllGatherEvent<'_> {
 
     fn perform(&mut self, _: Option<&[u8]>) -> Result<Vec<u8>> {
         let bytes = (self.bring)()?;
-        self.brought = self.cluster.recovers().then(|| bytes.clone());
-        self.gathered = self.cluster.all_gather_once(self.purpose, bytes)?;
+        self.brought = self.job.recovers().then(|| bytes.clone());
+        self.gathered = gather(self.job.links(), self.purpose, bytes)?;
         let mut answer = ByteWriter::default();
         if self.brought.is_some() {
             answer.count(self.gathered.len());
@@ -82,7 +83,7 @@ impl ScriptEvent for AllGatherEvent<'_> {
         Ok(())
     }
 
-    fn repeat(&mut self) -> Option<Box<dyn Repeat<Cluster>>> {
+    fn repeat(&mut self) -> Option<Box<dyn Repeat<TrainerJob>>> {
         let (purpose, bytes) = (self.purpose.to_string(), self.brought.take()?);
         Some(Box::new(AllGatherAgain { purpose, bytes }))
     }
@@ -93,9 +94,9 @@ struct AllGatherAgain {
     bytes: Vec<u8>,
 }
 
-impl Repeat<Cluster> for AllGatherAgain {
-    fn repeat(&mut self, cluster: &Cluster, _: Option<&[u8]>) -> Result<()> {
-        cluster.all_gather_once(&self.purpose, self.bytes.clone()).map(drop)
+impl Repeat<TrainerJob> for AllGatherAgain {
+    fn repeat(&mut self, job: &TrainerJob, _: Option<&[u8]>) -> Result<()> {
+        gather(job.links(), &self.purpose, self.bytes.clone()).map(drop)
     }
 
     fn n_bytes(&self) -> usize {

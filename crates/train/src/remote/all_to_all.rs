@@ -11,80 +11,23 @@ use ps::message::{AllToAll, Reply};
 use ps::tcp::{Client, Ticket};
 
 use super::events::ScriptEvent;
-use super::{Cluster, unexpected};
+use super::links::Links;
+use super::{TrainerJob, unexpected};
 use crate::error::{Error, Result};
 use crate::recover::{ByteReader, ByteWriter, EventKind, EventPrint, Repeat, Uses};
 
 /// Says that something is left for the next exchange; so all know when all are done.
 const MORE: u8 = 1;
 
-impl Cluster {
+impl TrainerJob {
     /// Gives `parts[i]` to trainer `i` and returns what each trainer gave to this one, in the order
     /// of ranks. All trainers call it equally often and for the same purpose.
     ///
     /// Large parts go in pieces, so that servers never hold more than they can.
     pub fn all_to_all(&self, purpose: &str, parts: &[Vec<u8>]) -> Result<Vec<Vec<u8>>> {
-        let mut event = AllToAllEvent { cluster: self, purpose, parts, got: Vec::new() };
+        let mut event = AllToAllEvent { job: self, purpose, parts, got: Vec::new() };
         self.do_event(&mut event)?;
         Ok(event.got)
-    }
-
-    fn all_to_all_in_pieces(&self, purpose: &str, parts: &[Vec<u8>]) -> Result<Vec<Vec<u8>>> {
-        let mut given: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
-        let mut got = vec![Vec::new(); parts.len()];
-        // One byte is the flag.
-        let n_bytes_max = AllToAll::part_bytes_max(parts.len()) - 1;
-        loop {
-            let more = given.iter().any(|part| part.len() > n_bytes_max);
-            let piece = |part: &mut &[u8]| {
-                let (now, later) = part.split_at(part.len().min(n_bytes_max));
-                *part = later;
-                [&[u8::from(more)], now].concat()
-            };
-            let pieces = given.iter_mut().map(piece).collect();
-            let mut anybody = false;
-            let came = self.all_to_all_once(purpose, pieces)?;
-            if came.len() != got.len() {
-                let (expected, actual) = (got.len(), came.len());
-                return Err(Error::UnevenExchange { expected, actual });
-            }
-            for (whole, piece) in got.iter_mut().zip(came) {
-                anybody |= piece.first() == Some(&MORE);
-                whole.extend_from_slice(piece.get(1..).unwrap_or_default());
-            }
-            if !anybody {
-                return Ok(got);
-            }
-        }
-    }
-
-    fn all_to_all_once(&self, purpose: &str, mut pieces: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>> {
-        let clients = self.all()?;
-        let (turn, rank) = {
-            let mut state = self.state();
-            state.n_exchanges += 1;
-            (state.n_exchanges, state.me.as_ref().ok_or(Error::NoJob)?.trainer.0 as usize)
-        };
-        let n_servers = clients.len();
-        let mut tickets = Vec::new();
-        for (server, client) in clients.iter().enumerate() {
-            let mut parts = vec![Vec::new(); pieces.len()];
-            for at in (server..pieces.len()).step_by(n_servers) {
-                parts[at] = std::mem::take(&mut pieces[at]);
-            }
-            let purpose = purpose.to_string();
-            tickets.push(client.ask(AllToAll { purpose, turn, parts })?);
-        }
-        // All are waited for, also when one says no: a question that nobody waits for is asked on.
-        let take = |(client, ticket): (&Arc<Client>, Ticket)| match client
-            .wait(ticket, "the other trainers")?
-        {
-            Reply::AllToAllResult(exchanged) => Ok(exchanged.0),
-            other => Err(unexpected(client, &other)),
-        };
-        let answers: Vec<Result<_>> = clients.iter().zip(tickets).map(take).collect();
-        let mut answers: Vec<_> = answers.into_iter().collect::<Result<_>>()?;
-        Ok(Arc::unwrap_or_clone(answers.swap_remove(rank % n_servers)))
     }
 
     /// The other trainers of a job, with which datasets exchange samples.
@@ -93,13 +36,71 @@ impl Cluster {
         let rank = job.trainer_id;
         let n_trainers = job.n_trainers;
         let folder = None;
-        Peers { cluster: self.clone(), rank, n_trainers, folder }
+        Peers { job: self.clone(), rank, n_trainers, folder }
     }
+}
+
+fn exchange(links: &Links, purpose: &str, parts: &[Vec<u8>]) -> Result<Vec<Vec<u8>>> {
+    let mut given: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
+    let mut got = vec![Vec::new(); parts.len()];
+    // One byte is the flag.
+    let n_bytes_max = AllToAll::part_bytes_max(parts.len()) - 1;
+    loop {
+        let more = given.iter().any(|part| part.len() > n_bytes_max);
+        let piece = |part: &mut &[u8]| {
+            let (now, later) = part.split_at(part.len().min(n_bytes_max));
+            *part = later;
+            [&[u8::from(more)], now].concat()
+        };
+        let pieces = given.iter_mut().map(piece).collect();
+        let mut anybody = false;
+        let came = exchange_once(links, purpose, pieces)?;
+        if came.len() != got.len() {
+            let (expected, actual) = (got.len(), came.len());
+            return Err(Error::UnevenExchange { expected, actual });
+        }
+        for (whole, piece) in got.iter_mut().zip(came) {
+            anybody |= piece.first() == Some(&MORE);
+            whole.extend_from_slice(piece.get(1..).unwrap_or_default());
+        }
+        if !anybody {
+            return Ok(got);
+        }
+    }
+}
+
+fn exchange_once(links: &Links, purpose: &str, mut pieces: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>> {
+    let clients = links.all()?;
+    let (turn, rank) = {
+        let mut state = links.state();
+        state.turns.n_exchanges += 1;
+        (state.turns.n_exchanges, state.me.as_ref().ok_or(Error::NoJob)?.trainer.0 as usize)
+    };
+    let n_servers = clients.len();
+    let mut tickets = Vec::new();
+    for (server, client) in clients.iter().enumerate() {
+        let mut parts = vec![Vec::new(); pieces.len()];
+        for at in (server..pieces.len()).step_by(n_servers) {
+            parts[at] = std::mem::take(&mut pieces[at]);
+        }
+        let purpose = purpose.to_string();
+        tickets.push(client.ask(AllToAll { purpose, turn, parts })?);
+    }
+    // All are waited for, also when one says no: a question that nobody waits for is asked on.
+    let take = |(client, ticket): (&Arc<Client>, Ticket)| match client
+        .wait(ticket, "the other trainers")?
+    {
+        Reply::AllToAllResult(exchanged) => Ok(exchanged.0),
+        other => Err(unexpected(client, &other)),
+    };
+    let answers: Vec<Result<_>> = clients.iter().zip(tickets).map(take).collect();
+    let mut answers: Vec<_> = answers.into_iter().collect::<Result<_>>()?;
+    Ok(Arc::unwrap_or_clone(answers.swap_remove(rank % n_servers)))
 }
 
 /// An exchange as an event of a job that recovers.
 struct AllToAllEvent<'a> {
-    cluster: &'a Cluster,
+    job: &'a TrainerJob,
     purpose: &'a str,
     parts: &'a [Vec<u8>],
     got: Vec<Vec<u8>>,
@@ -119,9 +120,9 @@ impl ScriptEvent for AllToAllEvent<'_> {
     }
 
     fn perform(&mut self, _: Option<&[u8]>) -> Result<Vec<u8>> {
-        self.got = self.cluster.all_to_all_in_pieces(self.purpose, self.parts)?;
+        self.got = exchange(self.job.links(), self.purpose, self.parts)?;
         let mut answer = ByteWriter::default();
-        if self.cluster.recovers() {
+        if self.job.recovers() {
             answer.count(self.got.len());
             self.got.iter().for_each(|part| answer.bytes(part));
         }
@@ -136,7 +137,7 @@ impl ScriptEvent for AllToAllEvent<'_> {
         Ok(())
     }
 
-    fn repeat(&mut self) -> Option<Box<dyn Repeat<Cluster>>> {
+    fn repeat(&mut self) -> Option<Box<dyn Repeat<TrainerJob>>> {
         let (purpose, parts) = (self.purpose.to_string(), self.parts.to_vec());
         Some(Box::new(AllToAllAgain { purpose, parts }))
     }
@@ -147,9 +148,9 @@ struct AllToAllAgain {
     parts: Vec<Vec<u8>>,
 }
 
-impl Repeat<Cluster> for AllToAllAgain {
-    fn repeat(&mut self, cluster: &Cluster, _: Option<&[u8]>) -> Result<()> {
-        cluster.all_to_all_in_pieces(&self.purpose, &self.parts).map(drop)
+impl Repeat<TrainerJob> for AllToAllAgain {
+    fn repeat(&mut self, job: &TrainerJob, _: Option<&[u8]>) -> Result<()> {
+        exchange(job.links(), &self.purpose, &self.parts).map(drop)
     }
 
     fn n_bytes(&self) -> usize {
@@ -160,7 +161,7 @@ impl Repeat<Cluster> for AllToAllAgain {
 /// The trainers of a job, as one of them sees them.
 #[derive(Clone, Debug)]
 pub struct Peers {
-    cluster: Cluster,
+    job: TrainerJob,
     rank: usize,
     n_trainers: usize,
     /// Where this trainer keeps what it gets of the others.
@@ -177,13 +178,13 @@ impl Peers {
         self.folder.as_deref()
     }
 
-    pub(crate) fn cluster(&self) -> &Cluster {
-        &self.cluster
+    pub(crate) fn job(&self) -> &TrainerJob {
+        &self.job
     }
 
-    /// The same peers with the connections of another cluster, for an event that is done again.
-    pub(crate) fn of(cluster: &Cluster, rank: usize, n_trainers: usize) -> Self {
-        Self { cluster: cluster.clone(), rank, n_trainers, folder: None }
+    /// The same peers with the connections of a job, for an event that is done again.
+    pub(crate) fn of(job: &TrainerJob, rank: usize, n_trainers: usize) -> Self {
+        Self { job: job.clone(), rank, n_trainers, folder: None }
     }
 }
 
@@ -201,6 +202,6 @@ impl data::Exchange for Peers {
         purpose: &str,
         parts: Vec<Vec<u8>>,
     ) -> std::result::Result<Vec<Vec<u8>>, data::ExchangeError> {
-        Ok(self.cluster.all_to_all(purpose, &parts)?)
+        Ok(self.job.all_to_all(purpose, &parts)?)
     }
 }

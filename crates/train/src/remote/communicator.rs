@@ -18,9 +18,11 @@ use ps::message::{Grad, Push};
 use tensor::{Pool, Value};
 
 use super::arrivals::Arrivals;
+use super::fetch::WholeFetch;
 use super::in_flight::{InFlight, Seen, Staleness, StepInputs};
+use super::links::Links;
 use super::rows_of::rows_of;
-use super::{Cluster, WholeFetch, wire_id};
+use super::wire_id;
 use crate::error::Result;
 use crate::gradients;
 
@@ -126,11 +128,11 @@ pub(super) struct Communicator {
 
 impl Communicator {
     pub(super) fn start(
-        cluster: Cluster,
+        links: Arc<Links>,
         job: Arc<Distributed>,
         config: CommunicatorConfig,
     ) -> Self {
-        (cluster.log())(&lines::communicator_starts());
+        (links.log())(&lines::communicator_starts());
         let (inbox, outbox) = channel();
         let way = Arc::new(InFlight::new(config.queue_max));
         let fetch = WholeFetch::new(&job, is_dense);
@@ -140,8 +142,7 @@ impl Communicator {
         let thread = thread::spawn(move || {
             let has_dense = |endpoint: &String| job.on(endpoint).any(is_dense);
             let dense = job.endpoints.iter().map(has_dense).collect();
-            let mut worker =
-                Worker { cluster, fetch, config, arrivals, way, dense, n_unfetched: 0 };
+            let mut worker = Worker { links, fetch, config, arrivals, way, dense, n_unfetched: 0 };
             worker.run(&outbox)
         });
         Self { sender, thread }
@@ -171,7 +172,7 @@ impl Communicator {
 }
 
 struct Worker {
-    cluster: Cluster,
+    links: Arc<Links>,
     /// The parameters that are fetched.
     fetch: WholeFetch,
     config: CommunicatorConfig,
@@ -196,14 +197,14 @@ impl Worker {
                 Order::Settle(done) => Some(done),
             };
             if let Some(done) = settle {
-                self.cluster.wait_served()?;
+                self.links.wait_served()?;
                 // The caller may have stopped waiting.
                 let _ = done.send(());
             }
         }
-        (self.cluster.log())(&lines::send_thread_ends());
+        (self.links.log())(&lines::send_thread_ends());
         self.fetch()?;
-        (self.cluster.log())(&lines::recv_thread_ends());
+        (self.links.log())(&lines::recv_thread_ends());
         Ok(())
     }
 
@@ -219,7 +220,7 @@ impl Worker {
         if fetches {
             self.fetch()?;
         }
-        self.cluster.wait_served()?;
+        self.links.wait_served()?;
         self.way.serve(n_steps);
         Ok(settle)
     }
@@ -234,8 +235,7 @@ impl Worker {
         }
         let behind = self.way.written().updates.saturating_sub(bundle.read.params.updates);
         for (server, grads) in by_server {
-            let (client, push) =
-                (self.cluster.client(server)?, Push { behind, ..Push::new(grads) });
+            let (client, push) = (self.links.client(server)?, Push { behind, ..Push::new(grads) });
             // What was served is let go.
             client.reclaim(&mut Pool::default());
             if asks && self.dense.get(server.0).is_some_and(|&has_dense| has_dense) {
@@ -251,7 +251,7 @@ impl Worker {
     fn fetch(&mut self) -> Result<()> {
         self.n_unfetched = 0;
         let (seen, old) = (self.way.written(), self.arrivals.spare());
-        let params = self.fetch.run(&self.cluster, old)?;
+        let params = self.fetch.run(&self.links, old)?;
         self.arrivals.put(params, seen);
         Ok(())
     }

@@ -1,17 +1,17 @@
 //! Events of a job that recovers: done once, answered from the journal, or done again.
 
-use std::thread::{self, ThreadId};
+use std::thread;
 
-use tensor::EvenIfPoisoned;
-
+use super::cuts::WANTED_PART;
 use super::recovery::REPLAY;
-use super::{Cluster, EventTrainers, recovery_lines};
+use super::rollback::Rollback;
+use super::{EventTrainers, TrainerJob, recovery_lines};
 use crate::error::{Error, Result};
 use crate::recover::{Begun, EventPrint, Outcome, Repeat, Uses};
 
 /// Something that a script asks of its job: one event of its timeline (see [`crate::recover`]).
 ///
-/// In a job that does not recover, [`Cluster::do_event`] performs it and does nothing else.
+/// In a job that does not recover, [`TrainerJob::do_event`] performs it and does nothing else.
 pub(crate) trait ScriptEvent {
     /// Whether it talks to servers. The first one that does is the first event.
     fn talks(&self) -> bool {
@@ -39,7 +39,7 @@ pub(crate) trait ScriptEvent {
 
     /// Does it, and returns its answer for the journal. May be called again after an error, when
     /// the job has gone back to a cut. If the cut lies inside this event, `from` is what
-    /// [`Cluster::cut`] was given there. Otherwise the event starts from its beginning.
+    /// [`TrainerJob::cut`] was given there. Otherwise the event starts from its beginning.
     fn perform(&mut self, from: Option<&[u8]>) -> Result<Vec<u8>>;
 
     /// Takes the answer that an earlier process got, instead of doing it.
@@ -47,74 +47,84 @@ pub(crate) trait ScriptEvent {
 
     /// What is needed to do it again without its answer; `None` if it has no effect beyond what a
     /// cut contains. Called once, after it was performed.
-    fn repeat(&mut self) -> Option<Box<dyn Repeat<Cluster>>>;
+    fn repeat(&mut self) -> Option<Box<dyn Repeat<TrainerJob>>>;
 }
 
-/// The right to perform an event: one after the other.
-struct Turn<'a>(&'a Cluster);
+/// Performs the events of a script.
+pub(super) struct EventLoop<'a>(pub(super) &'a TrainerJob);
 
-impl Drop for Turn<'_> {
-    fn drop(&mut self) {
-        *self.0.recovery().acting.lock().even_if_poisoned() = None;
-        self.0.recovery().acted.notify_one();
-    }
-}
-
-impl Cluster {
+impl EventLoop<'_> {
     /// Performs the next event of the script. Returns when it is done, even if the job has gone back
     /// several times meanwhile. Inside another event (in a callback) it is performed as a part of that
     /// one.
-    pub(crate) fn do_event(&self, event: &mut dyn ScriptEvent) -> Result<()> {
+    pub(super) fn do_event(&self, event: &mut dyn ScriptEvent) -> Result<()> {
         if !self.is_event(event)? {
             return event.perform(None).map(drop);
         }
-        match self.turn(thread::current().id()) {
+        match self.0.recovery().turn(thread::current().id()) {
             Some(_turn) => self.next_event(event),
             None => event.perform(None).map(drop),
         }
     }
 
     /// Whether the journal has this event: only a job that recovers has a journal. That is found out
-    /// when servers are first talked to.
+    /// when others are first talked to.
     fn is_event(&self, event: &dyn ScriptEvent) -> Result<bool> {
-        let meeting =
-            if self.recovery().is_unknown() && self.wants_meeting() { event.meets() } else { None };
-        if let Some(meeting) = meeting {
-            self.meet(meeting)?;
-        } else if self.recovery().is_unknown() && event.talks() {
-            if let Some(job) = event.uses().and_then(|uses| uses.job) {
-                self.join_shared(job);
+        let recovers = self.0.links().recovers();
+        if recovers.is_unknown() {
+            let meeting = if self.0.group().keeps_cuts() { event.meets() } else { None };
+            if let Some(meeting) = meeting {
+                self.join_trainers(meeting)?;
+            } else if event.talks() {
+                if let Some(job) = event.uses().and_then(|uses| uses.job) {
+                    self.0.join_shared(job);
+                }
+                self.join_servers()?;
             }
-            self.find_out()?;
         }
-        Ok(self.recovers())
+        let is_event = recovers.is_on();
+        let arrival = if is_event { self.0.links().state().take_arrival() } else { None };
+        if let Some(arrival) = arrival {
+            Rollback(self.0).take_in(arrival)?;
+        }
+        Ok(is_event)
     }
 
-    /// Waits for its turn; none if this thread performs an event already.
-    fn turn(&self, own: ThreadId) -> Option<Turn<'_>> {
-        let mut acting = self.recovery().acting.lock().even_if_poisoned();
-        if *acting == Some(own) {
-            return None;
+    /// Finds out from the first server whether the job recovers, and joins it.
+    fn join_servers(&self) -> Result<()> {
+        let rollback = Rollback(self.0);
+        match self.0.links().client(program::distributed::ServerId(0)) {
+            Err(error) if rollback.may_go_back(&error) => rollback.go_back(&error),
+            found => found.map(drop),
         }
-        while acting.is_some() {
-            acting = self.recovery().acted.wait(acting).even_if_poisoned();
+    }
+
+    /// The first meeting with other trainers: is the job new, or was this trainer started again?
+    fn join_trainers(&self, meeting: EventTrainers) -> Result<()> {
+        if !self.0.group().keep_with(meeting)? {
+            return Ok(());
         }
-        *acting = Some(own);
-        Some(Turn(self))
+        self.0.links().recovers().set_on();
+        let rollback = Rollback(self.0);
+        match rollback.arrive() {
+            Err(error) if rollback.may_go_back(&error) => rollback.go_back(&error),
+            done => done,
+        }
     }
 
     fn next_event(&self, event: &mut dyn ScriptEvent) -> Result<()> {
+        let recovery = self.0.recovery();
         let print = event.print();
-        let begun = self.timeline().begin(print, &|| event.label())?;
+        let begun = recovery.timeline().begin(print, &|| event.label())?;
         if let Begun::Past(outcome) = begun {
             return self.past_event(event, outcome);
         }
         event.check()?;
-        self.timeline().enter(event.uses().as_ref());
+        recovery.timeline().enter(event.uses().as_ref());
         let outcome = self.until_done(|| {
             self.end_replay_here()?;
             self.boundary()?;
-            let from = self.timeline().take_from();
+            let from = recovery.timeline().take_from();
             event.perform(from.as_deref())
         });
         let (outcome, result) = match outcome {
@@ -124,7 +134,7 @@ impl Cluster {
             Err(error) => (Outcome::Error(error.to_string()), Err(error)),
         };
         let repeat = if result.is_ok() { event.repeat() } else { None };
-        self.timeline().finish(print, &|| event.label(), outcome, repeat);
+        recovery.timeline().finish(print, &|| event.label(), outcome, repeat);
         result?;
         self.until_done(|| {
             self.want_room()?;
@@ -134,15 +144,16 @@ impl Cluster {
 
     /// An event that an earlier process of this trainer has done.
     fn past_event(&self, event: &mut dyn ScriptEvent, outcome: Outcome) -> Result<()> {
+        let recovery = self.0.recovery();
         {
-            let mut timeline = self.timeline();
+            let mut timeline = recovery.timeline();
             timeline.enter(event.uses().as_ref());
             timeline.leave();
         }
         let result = match outcome {
             Outcome::Answer(answer) => event.answer(&answer),
             Outcome::Error(text) => {
-                let event = self.timeline().n_done() - 1;
+                let event = recovery.timeline().n_done() - 1;
                 Err(Error::FailedBefore { event, text })
             }
         };
@@ -155,7 +166,8 @@ impl Cluster {
 
     /// Asks something that is no event, again and again until the job does not go back meanwhile.
     pub(super) fn steadily<T>(&self, mut ask: impl FnMut() -> Result<T>) -> Result<T> {
-        let turn = if self.recovers() { self.turn(thread::current().id()) } else { None };
+        let recovers = self.0.recovers();
+        let turn = if recovers { self.0.recovery().turn(thread::current().id()) } else { None };
         match turn {
             Some(_turn) => self.until_done(ask),
             None => ask(),
@@ -164,24 +176,40 @@ impl Cluster {
 
     /// Does something, again and again until the job does not go back meanwhile.
     fn until_done<T>(&self, mut act: impl FnMut() -> Result<T>) -> Result<T> {
+        let rollback = Rollback(self.0);
         loop {
             match act() {
-                Err(error) if self.may_go_back(&error) => self.go_back(&error)?,
+                Err(error) if rollback.may_go_back(&error) => rollback.go_back(&error)?,
                 done => return done,
             }
         }
     }
 
+    /// A boundary between two events.
+    fn boundary(&self) -> Result<()> {
+        self.0.with_cuts(|cuts| cuts.boundary(&mut || Ok(None)))
+    }
+
+    /// Sees to it that what is held to do events again does not grow without end.
+    fn want_room(&self) -> Result<()> {
+        let limit = self.0.links().settings().redo_bytes;
+        if self.0.recovery().timeline().n_bytes() < limit / WANTED_PART {
+            return Ok(());
+        }
+        self.0.with_cuts(|cuts| cuts.make_room(limit))
+    }
+
     /// Restores the state that the answers of a journal lead to, where the cut was.
     fn end_replay_here(&self) -> Result<()> {
+        let recovery = self.0.recovery();
         let state = {
-            let timeline = self.timeline();
+            let timeline = recovery.timeline();
             if timeline.is_restored_here() { timeline.replayed_state().cloned() } else { None }
         };
         let Some(state) = state else { return Ok(()) };
-        self.restore(&state)?;
-        self.timeline().end_replay();
-        (self.log())(&recovery_lines::caught_up(state.position.event));
+        Rollback(self.0).restore(&state)?;
+        recovery.timeline().end_replay();
+        (self.0.links().log())(&recovery_lines::caught_up(state.position.event));
         count::clear_obstacle(REPLAY);
         Ok(())
     }

@@ -9,8 +9,9 @@ use ps::VarId;
 use ps::message::{Pull, Reply};
 use tensor::Tensor;
 
+use super::links::Links;
 use super::session::{join, tensor_of};
-use super::{Cluster, unexpected, wire_id};
+use super::{unexpected, wire_id};
 use crate::error::{Error, Result};
 
 /// Bytes asked for in one question; a table comes in several answers.
@@ -94,10 +95,10 @@ impl WholeFetch {
 
     /// Fetches them: all servers are asked at once, small pieces together. Memory of `old` ones is used
     /// again.
-    pub(crate) fn run(&self, cluster: &Cluster, mut old: Vec<Tensor>) -> Result<Vec<Tensor>> {
+    pub(crate) fn run(&self, links: &Links, mut old: Vec<Tensor>) -> Result<Vec<Tensor>> {
         let mut tickets = Vec::with_capacity(self.questions.len());
         for question in &self.questions {
-            let client = cluster.client(question.server)?;
+            let client = links.client(question.server)?;
             let vars = question.vars.clone();
             let ticket = client.ask(Pull::new(0, vars))?;
             tickets.push((client, ticket));
@@ -121,7 +122,7 @@ impl WholeFetch {
         let all = self.vars.iter().zip(parts).zip(old);
         all.map(|((var, parts), mut whole)| {
             for (rest, piece) in var.assemble(parts, &mut whole)?.into_iter().zip(&var.pieces) {
-                cluster.client(piece.server)?.recycle(rest);
+                links.client(piece.server)?.recycle(rest);
             }
             Ok(whole)
         })

@@ -16,8 +16,9 @@ use ps::message::{CHANGED_MAX, Grad, Pull, Push, Reply};
 use ps::tcp::{Client, Ticket};
 use tensor::{Rows, Tensor, Value};
 
+use super::links::Links;
 use super::rows_of::{add_tensor, pick, rows_of, slice, subtract};
-use super::{Cluster, unexpected, wire_id};
+use super::{unexpected, wire_id};
 use crate::error::{Error, Result};
 use crate::gradients::scale_tensor;
 use crate::row_set::RowSet;
@@ -65,31 +66,26 @@ impl Geo {
     }
 
     /// Counts a step; exchanges when it is time.
-    pub(super) fn step(
-        &mut self,
-        cluster: &Cluster,
-        job: &Distributed,
-        scope: &Scope,
-    ) -> Result<()> {
+    pub(super) fn step(&mut self, links: &Links, job: &Distributed, scope: &Scope) -> Result<()> {
         self.n_steps += 1;
         self.has_stepped = true;
         if job.mode.exchanges_every().is_some_and(|every| self.n_steps < every) {
             return Ok(());
         }
-        self.exchange(cluster, job, scope)
+        self.exchange(links, job, scope)
     }
 
     /// The last exchange: nothing that was learnt is lost.
-    pub(super) fn finish(&mut self, cluster: &Cluster, scope: &Scope) -> Result<()> {
+    pub(super) fn finish(&mut self, links: &Links, scope: &Scope) -> Result<()> {
         match self.job.take() {
-            Some(job) if self.n_steps > 0 => self.exchange(cluster, &job, scope),
-            Some(job) => self.fetch(cluster, &job, scope),
+            Some(job) if self.n_steps > 0 => self.exchange(links, &job, scope),
+            Some(job) => self.fetch(links, &job, scope),
             None => Ok(()),
         }
     }
 
     /// Sends what this trainer learnt and fetches what the others did.
-    fn exchange(&mut self, cluster: &Cluster, job: &Distributed, scope: &Scope) -> Result<()> {
+    fn exchange(&mut self, links: &Links, job: &Distributed, scope: &Scope) -> Result<()> {
         self.n_steps = 0;
         let mut by_server: BTreeMap<ServerId, Vec<Grad>> = BTreeMap::new();
         for origin in origins(job) {
@@ -113,17 +109,17 @@ impl Geo {
             }
         }
         for (server, grads) in by_server {
-            push(&*cluster.client(server)?, grads)?;
+            push(&*links.client(server)?, grads)?;
         }
-        self.fetch(cluster, job, scope)
+        self.fetch(links, job, scope)
     }
 
     /// All servers are asked before the first is waited for.
-    fn fetch(&mut self, cluster: &Cluster, job: &Distributed, scope: &Scope) -> Result<()> {
+    fn fetch(&mut self, links: &Links, job: &Distributed, scope: &Scope) -> Result<()> {
         let mut tickets = Vec::new();
         for placed in job.placement.iter().filter(|placed| is_param(placed)) {
             let piece = &placed.piece;
-            let client = cluster.client(piece.server)?;
+            let client = links.client(piece.server)?;
             let changed = self.touched.contains_key(&placed.origin);
             let pull = Pull { changed, ..Pull::new(0, vec![wire_id(piece)]) };
             let ticket = client.ask(pull.clone())?;

@@ -12,9 +12,13 @@ use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
 use count::WaitingStep;
+use ps::lines;
+use ps::message::Stats;
 use tensor::EvenIfPoisoned;
 
+use super::TrainerJob;
 use crate::counters::{SENDING, TRAINER};
+use crate::error::Result;
 
 /// What is under way is waited for during at most this part of the time that a step takes: training
 /// gets slower by no more, and less where there are more processes than cores.
@@ -66,6 +70,20 @@ impl Staleness {
     /// Missing in the parameters of a step, on average.
     pub fn mean(&self) -> f64 {
         self.sum as f64 / self.n_steps.max(1) as f64
+    }
+
+    /// Says how old parameters were in a pass, here and on servers.
+    pub(crate) fn say(&self, job: &TrainerJob) -> Result<()> {
+        let all = job.stats()?;
+        let of_all = |field: fn(&Stats) -> u64| all.iter().map(field);
+        let n_updates: u64 = of_all(|stats| stats.updates).sum();
+        let sum: u64 = of_all(|stats| stats.staleness_sum).sum();
+        let max = of_all(|stats| stats.staleness_max).max().unwrap_or(0);
+        let mean = sum as f64 / n_updates.max(1) as f64;
+        let own = lines::Ages { mean: self.mean(), max: self.max };
+        let servers = lines::Ages { mean, max };
+        (job.links().log())(&lines::staleness(self.n_steps, own, self.rows_max, servers));
+        Ok(())
     }
 
     fn count(&mut self, n_before: u64, read: &StepInputs) {

@@ -9,9 +9,10 @@ use ps::message::{self, Reply};
 use ps::tcp::{Client, Ticket};
 use tensor::{MergeScratch, Shape, Tensor};
 
+use super::exchange::{Exchange, ExchangeStep};
 use super::in_flight::Seen;
-use super::prefetch::Prefetch;
-use super::{Cluster, unexpected, wire_id};
+use super::links::Links;
+use super::{unexpected, wire_id};
 
 /// Rows that were asked for.
 #[derive(Debug)]
@@ -39,7 +40,8 @@ struct AnswerRow {
 impl RowsRequest {
     /// Asks when all gradients handed over are on their way: what servers answer contains them.
     pub(super) fn ask(
-        cluster: &Cluster,
+        links: &Links,
+        exchange: &dyn Exchange,
         look_up: &LookUpRoute,
         all: &[&[i64]],
         scratch: &mut MergeScratch,
@@ -48,35 +50,37 @@ impl RowsRequest {
         let (distinct, positions) = scratch.distinct(ids.iter());
         let positions = positions.to_vec();
         let (keys, places) = partition(look_up, distinct)?;
-        let (seen, n_back) = (cluster.wait_written(), cluster.n_back());
-        let asked = ask(cluster, look_up, keys).map_err(program::op::host_error)?;
+        let (seen, n_back) = (exchange.wait_written(), links.n_back());
+        let asked = ask(links, look_up, keys).map_err(program::op::host_error)?;
         Ok(Self { ids, positions, places, asked, seen, n_back })
     }
 
-    fn is_for(&self, cluster: &Cluster, all: &[&[i64]]) -> bool {
-        self.n_back == cluster.n_back()
+    fn is_for(&self, links: &Links, all: &[&[i64]]) -> bool {
+        self.n_back == links.n_back()
             && self.ids.len() == all.iter().map(|ids| ids.len()).sum::<usize>()
             && self.ids.iter().eq(all.iter().copied().flatten())
     }
 }
 
-/// Fetches the rows of all `ids`, each once, and puts them where they belong; what they contain of
-/// this trainer's own steps, where that is known.
-pub(super) fn prefetch(
-    cluster: &Cluster,
+/// Fetches the rows of all `ids`, each once, and puts them where they belong; notes what they contain of this
+/// trainer's own steps, where that is known.
+pub(super) fn look_up(
+    exchange: &dyn Exchange,
+    step: &mut ExchangeStep<'_>,
     look_up: &Arc<LookUpRoute>,
-    prefetch: &mut Prefetch,
     ids: &[&Tensor],
     out: &mut [Tensor],
-) -> Result<Option<Seen>> {
+) -> Result<()> {
+    let ExchangeStep { links, prefetch, .. } = step;
     if look_up.partition == IdPartition::Done {
-        return prefetch_parts(cluster, look_up, ids, out).map(|()| None);
+        exchange.wait_written();
+        return prefetch_parts(links, look_up, ids, out);
     }
     let all: Result<Vec<&[i64]>> = ids.iter().map(|ids| Ok(ids.data::<i64>()?)).collect();
     let all = all?;
     let question = match prefetch.take(look_up) {
-        Some(question) if question.is_for(cluster, &all) => question,
-        _ => RowsRequest::ask(cluster, look_up, &all, prefetch.scratch())?,
+        Some(question) if question.is_for(links, &all) => question,
+        _ => RowsRequest::ask(links, exchange, look_up, &all, prefetch.scratch())?,
     };
     prefetch.note(look_up);
     let RowsRequest { positions, places, asked, seen, .. } = question;
@@ -97,7 +101,8 @@ pub(super) fn prefetch(
             }
         }
     }
-    Ok(Some(seen))
+    step.bundle.read.read_rows(seen);
+    Ok(())
 }
 
 /// The numbers of an answer; none if nothing was asked for.
@@ -154,16 +159,16 @@ struct RowQuestion {
 /// One for each piece; none where nothing is asked for.
 type RowQuestions = Vec<Option<RowQuestion>>;
 
-fn ask(cluster: &Cluster, look_up: &LookUpRoute, keys: Keys) -> crate::error::Result<RowQuestions> {
+fn ask(links: &Links, look_up: &LookUpRoute, keys: Keys) -> crate::error::Result<RowQuestions> {
     let mut asked = Vec::with_capacity(keys.len());
     for (piece, keys) in look_up.pieces.iter().zip(keys) {
         if keys.is_empty() {
             asked.push(None);
             continue;
         }
-        let client = cluster.client(piece.server)?;
+        let client = links.client(piece.server)?;
         client.ensure_connected()?;
-        let after = cluster.round();
+        let after = links.round();
         let table = wire_id(piece);
         let n_rows = keys.len();
         let ask =
@@ -190,14 +195,13 @@ fn answers(asked: RowQuestions) -> crate::error::Result<Vec<Tensor>> {
 
 /// The ids of each part as they stand, from the server of the part.
 fn prefetch_parts(
-    cluster: &Cluster,
+    links: &Links,
     look_up: &LookUpRoute,
     ids: &[&Tensor],
     out: &mut [Tensor],
 ) -> Result<()> {
     let keys: Result<Keys> = ids.iter().map(|ids| Ok(ids.data::<i64>()?.to_vec())).collect();
-    cluster.wait_written();
-    let asked = ask(cluster, look_up, keys?).map_err(program::op::host_error)?;
+    let asked = ask(links, look_up, keys?).map_err(program::op::host_error)?;
     let answers = answers(asked).map_err(program::op::host_error)?;
     let width = width(look_up, &answers);
     for (out, answer) in out.iter_mut().zip(answers) {

@@ -1,12 +1,12 @@
 //! What a script does beside training, such as saving. It is done once, even if the script or the
 //! job repeats.
 
-use super::Cluster;
+use super::TrainerJob;
 use super::events::ScriptEvent;
 use crate::error::Result;
 use crate::recover::{ByteReader, ByteWriter, EventKind, EventPrint, Repeat, Uses};
 
-impl Cluster {
+impl TrainerJob {
     /// Saves a model, as an event of a job that recovers: it is not saved again where an earlier
     /// process of this trainer has done so. `what` names it; `save` returns names for the caller.
     pub fn saves(
@@ -74,7 +74,7 @@ impl ScriptEvent for Saves<'_> {
     }
 
     /// What was saved is saved.
-    fn repeat(&mut self) -> Option<Box<dyn Repeat<Cluster>>> {
+    fn repeat(&mut self) -> Option<Box<dyn Repeat<TrainerJob>>> {
         None
     }
 }

@@ -3,7 +3,8 @@
 use program::distributed::ServerId;
 use ps::message::{Phase, Reply, Save};
 
-use super::{Cluster, unexpected};
+use super::links::Links;
+use super::unexpected;
 use crate::error::Result;
 use crate::folder::{About, Transaction};
 
@@ -18,7 +19,7 @@ pub(crate) struct SavedPart {
 
 /// Parts of tables that servers write into the stage of a save.
 pub(crate) struct Saving<'a> {
-    cluster: &'a Cluster,
+    links: &'a Links,
     parts: Vec<SavedPart>,
     stage: String,
 }
@@ -26,7 +27,7 @@ pub(crate) struct Saving<'a> {
 impl<'a> Saving<'a> {
     /// Has all parts written.
     pub(crate) fn begin(
-        cluster: &'a Cluster,
+        links: &'a Links,
         parts: Vec<SavedPart>,
         transaction: &mut Transaction,
     ) -> Result<Self> {
@@ -35,7 +36,7 @@ impl<'a> Saving<'a> {
         } else {
             transaction.open_to_others()?.to_string_lossy().into_owned()
         };
-        let saving = Self { cluster, parts, stage };
+        let saving = Self { links, parts, stage };
         if let Err(error) = saving.all(Phase::Write) {
             saving.give_up();
             return Err(error);
@@ -66,7 +67,7 @@ impl<'a> Saving<'a> {
     /// All servers do it at the same time; all answers are waited for, and the first error is told.
     fn all(&self, phase: Phase) -> Result<()> {
         let ask = |part: &SavedPart| {
-            let client = self.cluster.client(part.server)?;
+            let client = self.links.client(part.server)?;
             let (table, dir) = (part.table.clone(), self.stage.clone());
             let weights_only = part.weights_only;
             let ticket = client.ask(Save { table, dir, phase, weights_only })?;

@@ -13,7 +13,8 @@ use ps::tcp::{Client, Ticket};
 use ps::{SharedMemory, VarId};
 use tensor::{Pool, Tensor, Value};
 
-use super::{Cluster, unexpected, wire_id};
+use super::links::Links;
+use super::{unexpected, wire_id};
 use crate::error::Result;
 use crate::gradients::merged;
 
@@ -81,37 +82,32 @@ impl Traffic {
     }
 
     /// Sends a piece of a value: memory that its variable gave away, or a copy; keyed rows merged.
-    pub(super) fn push_piece(
-        &mut self,
-        cluster: &Cluster,
-        piece: &Piece,
-        value: &Value,
-    ) -> Result<()> {
+    pub(super) fn push_piece(&mut self, links: &Links, piece: &Piece, value: &Value) -> Result<()> {
         let value = match (value, value.tensor()) {
             (Value::Shared(whole), Some(tensor)) if tensor.shape().rank() > 0 => {
                 let queue = self.queue(piece.server);
-                cluster.client(piece.server)?.reclaim(&mut queue.pool);
+                links.client(piece.server)?.reclaim(&mut queue.pool);
                 let height = tensor.dims().first().copied().unwrap_or(0);
                 let part = Tensor::part(whole, piece.rows_of(height));
                 self.leave(whole);
                 Value::Tensor(part.map_err(program::Error::from)?)
             }
-            (_, Some(tensor)) => Value::Tensor(self.copy(cluster, piece, tensor)?),
+            (_, Some(tensor)) => Value::Tensor(self.copy(links, piece, tensor)?),
             (_, None) => merged(value),
         };
-        self.push(cluster, piece.server, Grad { var: wire_id(piece), value })
+        self.push(links, piece.server, Grad { var: wire_id(piece), value })
     }
 
     /// A copy of some rows of a gradient, in memory of one that was served.
-    fn copy(&mut self, cluster: &Cluster, piece: &Piece, tensor: &Tensor) -> Result<Tensor> {
-        let (queue, client) = (self.queue(piece.server), cluster.client(piece.server)?);
+    fn copy(&mut self, links: &Links, piece: &Piece, tensor: &Tensor) -> Result<Tensor> {
+        let (queue, client) = (self.queue(piece.server), links.client(piece.server)?);
         client.reclaim(&mut queue.pool);
         let height = tensor.dims().first().copied().unwrap_or(1);
         let rows = piece.rows_of(height);
         let row_bytes = tensor.bytes().len() / height.max(1);
         let bytes = tensor.bytes().get(rows.start * row_bytes..rows.end * row_bytes);
         let bytes = bytes.unwrap_or(tensor.bytes());
-        let shared = cluster.shared_memory().tensor(bytes.len());
+        let shared = links.shared_memory().tensor(bytes.len());
         let mut copy = shared.unwrap_or_else(|| queue.pool.take(bytes.len()));
         let shape = match tensor.shape() {
             shape if shape.rank() == 0 => shape,
@@ -123,14 +119,14 @@ impl Traffic {
     }
 
     /// A gradient for a server; sent at once or with the next ones.
-    pub(super) fn push(&mut self, cluster: &Cluster, server: ServerId, grad: Grad) -> Result<()> {
+    pub(super) fn push(&mut self, links: &Links, server: ServerId, grad: Grad) -> Result<()> {
         let queue = self.queue(server);
         queue.n_bytes += n_bytes(&grad.value);
         queue.grads.push(grad);
         if queue.n_bytes < PUSH_BYTES {
             return Ok(());
         }
-        let client = cluster.client(server)?;
+        let client = links.client(server)?;
         if client.is_near() && queue.n_bytes < NEAR_PUSH_BYTES {
             Ok(())
         } else {
@@ -139,10 +135,10 @@ impl Traffic {
     }
 
     /// Sends what is waiting.
-    pub(super) fn flush(&mut self, cluster: &Cluster) -> Result<()> {
+    pub(super) fn flush(&mut self, links: &Links) -> Result<()> {
         for (server, queue) in self.queues.iter_mut().enumerate() {
             if !queue.grads.is_empty() {
-                queue.send(&*cluster.client(ServerId(server))?)?;
+                queue.send(&*links.client(ServerId(server))?)?;
             }
         }
         Ok(())
@@ -150,9 +146,9 @@ impl Traffic {
 
     /// Everything of this step's gradients is sent: closes the round on these servers and asks for
     /// what the last step received.
-    pub(super) fn barrier(&mut self, cluster: &Cluster, servers: &[ServerId]) -> Result<()> {
+    pub(super) fn barrier(&mut self, links: &Links, servers: &[ServerId]) -> Result<()> {
         let clients: Vec<Arc<Client>> =
-            servers.iter().map(|&server| cluster.client(server)).collect::<Result<_>>()?;
+            servers.iter().map(|&server| links.client(server)).collect::<Result<_>>()?;
         clients.iter().try_for_each(|client| client.ensure_connected())?;
         for (&server, client) in servers.iter().zip(&clients) {
             self.queue(server).wait_asked(client)?;
@@ -172,9 +168,9 @@ impl Traffic {
     }
 
     /// A variable of a server as it is after this step.
-    pub(super) fn pull(&mut self, cluster: &Cluster, piece: &Piece) -> Result<Arc<Value>> {
-        self.flush(cluster)?;
-        let (client, var) = (cluster.client(piece.server)?, wire_id(piece));
+    pub(super) fn pull(&mut self, links: &Links, piece: &Piece) -> Result<Arc<Value>> {
+        self.flush(links)?;
+        let (client, var) = (links.client(piece.server)?, wire_id(piece));
         let queue = self.queue(piece.server);
         queue.received.insert(var);
         if queue.asked.as_ref().is_some_and(|(vars, _)| vars.contains(&var)) {
@@ -184,7 +180,7 @@ impl Traffic {
         if let Some(value) = queue.arrived.remove(&var) {
             return Ok(value);
         }
-        let ticket = ask(&client, cluster.round(), vec![var])?;
+        let ticket = ask(&client, links.round(), vec![var])?;
         let value = answer(&client, ticket)?.into_iter().next();
         value.ok_or_else(|| unexpected(&client, &Reply::Values(ps::message::Values(Vec::new()))))
     }

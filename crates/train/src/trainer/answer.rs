@@ -7,7 +7,7 @@ use crate::executor::Fetched;
 use crate::recover::ByteWriter;
 
 /// A fetched value of a run in a job.
-pub(crate) trait Answer: Fetched {
+pub(crate) trait RunAnswer: Fetched {
     /// Writes it, for a journal.
     fn write(&self, journal: &mut ByteWriter);
 
@@ -15,7 +15,7 @@ pub(crate) trait Answer: Fetched {
     fn note(&self, name: &str);
 }
 
-impl Answer for Tensor {
+impl RunAnswer for Tensor {
     fn write(&self, journal: &mut ByteWriter) {
         journal.dense(self);
     }
@@ -25,7 +25,7 @@ impl Answer for Tensor {
     }
 }
 
-impl Answer for Value {
+impl RunAnswer for Value {
     fn write(&self, journal: &mut ByteWriter) {
         journal.value(self);
     }

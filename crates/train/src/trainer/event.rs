@@ -3,17 +3,18 @@
 use std::sync::{Arc, Mutex};
 
 use program::distributed::route::{Route, Servers};
+use program::op::collective::{members, mode_of};
 use program::{OpDesc, Program, role};
 use tensor::{EvenIfPoisoned, Value};
 
-use super::answer::Answer;
+use super::answer::RunAnswer;
 use super::{JobRunner, Trainer};
 use crate::error::{Error, Result};
 use crate::executor::{Feed, Options, RunRequest};
 use crate::recover::{
     ByteReader, ByteWriter, EventKind, EventPrint, Repeat, Uses, digest, digest_tensor,
 };
-use crate::remote::{Cluster, EventTrainers, ScriptEvent, program_sum};
+use crate::remote::{EventTrainers, Links, ScriptEvent, TrainerJob, program_sum};
 use crate::scope::Scope;
 
 /// Programs that are remembered; the oldest goes when there are more.
@@ -52,12 +53,12 @@ pub(crate) struct PastProgram {
 }
 
 impl PastProgram {
-    fn new(program: &Program, cluster: &Cluster) -> Self {
+    fn new(program: &Program, links: &Links) -> Self {
         let ops = || program.blocks().iter().flat_map(|block| &block.ops);
         let lives_on = |name: &str| program.find_var(0, name).is_some_and(|var| var.persistable);
-        let changes = talks(program, cluster)
-            || program_sum(program).is_some()
-            || ops().any(|op| op.writes().any(lives_on));
+        let is_among_trainers = mode_of(program).is_some_and(|mode| !mode.has_servers());
+        let changes =
+            talks(program, links) || is_among_trainers || ops().any(|op| op.writes().any(lives_on));
         let reads =
             ops().find(|op| op.traits().has_side_effect && !op.input_names("Reader").is_empty());
         let reads_inside = reads.map(|op| op.kind.clone());
@@ -74,21 +75,20 @@ impl PastProgram {
 }
 
 /// Whether a program talks to servers.
-pub(crate) fn talks(program: &Program, cluster: &Cluster) -> bool {
-    let (job, joined) = (program.distributed.as_deref(), cluster.endpoints());
-    if job.is_none() && joined.is_empty() {
+pub(crate) fn talks(program: &Program, links: &Links) -> bool {
+    let (job, joined) = (program.distributed.as_deref(), links.servers());
+    if job.is_none() && joined.endpoints.is_empty() {
         return false;
     }
-    let named = cluster.vars();
-    let endpoints = job.map_or(&joined, |job| &job.endpoints);
-    let servers = Servers { job, endpoints, vars: job.map_or(&named, |job| &job.vars) };
+    let endpoints = job.map_or(&joined.endpoints, |job| &job.endpoints);
+    let servers = Servers { job, endpoints, vars: job.map_or(&joined.vars, |job| &job.vars) };
     let mut ops = program.blocks().iter().flat_map(|block| &block.ops);
     ops.any(|op| Route::read(op, &servers).is_ok_and(|route| route.is_some()))
 }
 
 impl<Runner> Again<Runner> {
     /// The program as it is now.
-    pub(crate) fn kept(&mut self, program: &Program, cluster: &Cluster) -> Arc<PastProgram> {
+    pub(crate) fn kept(&mut self, program: &Program, links: &Links) -> Arc<PastProgram> {
         let (id, version) = (program.id(), program.version());
         let known = self.programs.iter().find(|known| (known.0, known.1) == (id, version));
         if let Some((_, _, kept)) = known {
@@ -97,7 +97,7 @@ impl<Runner> Again<Runner> {
         if self.programs.len() == PROGRAMS_MAX {
             self.programs.remove(0);
         }
-        let kept = Arc::new(PastProgram::new(program, cluster));
+        let kept = Arc::new(PastProgram::new(program, links));
         self.programs.push((id, version, kept.clone()));
         kept
     }
@@ -190,15 +190,15 @@ pub(super) struct RunEvent<'a, F> {
     pub(super) asked: RunRequest<'a, F>,
 }
 
-impl<F: Answer> ScriptEvent for RunEvent<'_, F> {
+impl<F: RunAnswer> ScriptEvent for RunEvent<'_, F> {
     fn talks(&self) -> bool {
-        talks(self.asked.program, self.trainer.cluster())
+        talks(self.asked.program, self.trainer.job().links())
     }
 
     fn meets(&self) -> Option<EventTrainers> {
         let program = self.asked.program;
         let mut ops = program.blocks().iter().flat_map(|block| &block.ops);
-        let members = ops.find_map(|op| program::op::collective::members(op).ok().flatten())?;
+        let members = ops.find_map(|op| members(op).ok().flatten())?;
         Some(EventTrainers { members, sum: program_sum(program) })
     }
 
@@ -217,7 +217,7 @@ impl<F: Answer> ScriptEvent for RunEvent<'_, F> {
 
     fn check(&mut self) -> Result<()> {
         let Trainer { again, runner, .. } = &mut *self.trainer;
-        again.kept(self.asked.program, runner.cluster()).check()
+        again.kept(self.asked.program, runner.job().links()).check()
     }
 
     fn perform(&mut self, _: Option<&[u8]>) -> Result<Vec<u8>> {
@@ -225,7 +225,7 @@ impl<F: Answer> ScriptEvent for RunEvent<'_, F> {
         let asked = RunRequest { program, scope, feed, fetch, fetched: &mut **fetched };
         self.trainer.runner.run_plain(asked)?;
         let mut answer = ByteWriter::default();
-        if self.trainer.cluster().recovers() {
+        if self.trainer.job().recovers() {
             answer.count(fetched.len());
             fetched.iter().for_each(|fetched| fetched.write(&mut answer));
         }
@@ -245,9 +245,9 @@ impl<F: Answer> ScriptEvent for RunEvent<'_, F> {
         Ok(())
     }
 
-    fn repeat(&mut self) -> Option<Box<dyn Repeat<Cluster>>> {
+    fn repeat(&mut self) -> Option<Box<dyn Repeat<TrainerJob>>> {
         let Trainer { again, runner, .. } = &mut *self.trainer;
-        let kept = again.kept(self.asked.program, runner.cluster());
+        let kept = again.kept(self.asked.program, runner.job().links());
         if !kept.changes {
             return None;
         }
@@ -272,12 +272,12 @@ struct RunAgain {
     runner: Arc<Mutex<Option<JobRunner>>>,
 }
 
-impl Repeat<Cluster> for RunAgain {
-    fn repeat(&mut self, cluster: &Cluster, _: Option<&[u8]>) -> Result<()> {
+impl Repeat<TrainerJob> for RunAgain {
+    fn repeat(&mut self, job: &TrainerJob, _: Option<&[u8]>) -> Result<()> {
         let mut runner = self.runner.lock().even_if_poisoned();
         let runner = runner.get_or_insert_with(JobRunner::default);
         *runner.options_mut() = self.options;
-        runner.set_cluster(cluster.clone());
+        runner.set_job(job.clone());
         let fetch: Vec<&str> = self.fetch.iter().map(String::as_str).collect();
         let ran = runner.run_plain(RunRequest {
             program: &self.kept.program,
@@ -287,7 +287,7 @@ impl Repeat<Cluster> for RunAgain {
             fetched: &mut Vec::<Value>::new(),
         });
         // It must not keep the connections alive that know of it.
-        runner.set_cluster(Cluster::default());
+        runner.set_job(TrainerJob::default());
         ran
     }
 

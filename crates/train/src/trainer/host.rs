@@ -6,7 +6,7 @@ use program::trainers::Trainers;
 use program::{Program, Result};
 
 use crate::executor::{KnownServers, RunHost};
-use crate::remote::{Cluster, Exchanging, Prefetch, ProgramSums, Session};
+use crate::remote::{Exchanging, JobServers, Links, Prefetch, ProgramSums, Session, TrainerJob};
 use crate::scope::Scope;
 
 /// What a trainer keeps from run to run beside its executor.
@@ -20,7 +20,7 @@ pub(super) struct RunMemory {
 
 /// The host of a run in a job.
 pub(super) struct JobHost<'a> {
-    cluster: &'a Cluster,
+    links: &'a Links,
     session: Session<'a>,
     trainers: Exchanging<'a>,
     /// The run is a part of a step, in a scope of its own: what servers send is not for that scope.
@@ -29,14 +29,15 @@ pub(super) struct JobHost<'a> {
 
 impl<'a> JobHost<'a> {
     pub(super) fn new(
-        cluster: &'a Cluster,
+        job: &'a TrainerJob,
         program: &'a Program,
         memory: &'a mut RunMemory,
         is_part: bool,
     ) -> Self {
         let RunMemory { prefetch, sums } = memory;
-        let session = Session::new(cluster, program.distributed.clone(), prefetch);
-        Self { cluster, session, trainers: Exchanging::new(cluster, program, sums), is_part }
+        let session = Session::new(job, program.distributed.clone(), prefetch);
+        let trainers = Exchanging::new(job, program, sums);
+        Self { links: job.links(), session, trainers, is_part }
     }
 }
 
@@ -52,11 +53,12 @@ impl Host for JobHost<'_> {
 
 impl RunHost for JobHost<'_> {
     fn job_number(&self) -> u64 {
-        self.cluster.n_joined()
+        self.links.n_joined()
     }
 
     fn servers(&self) -> KnownServers {
-        KnownServers { endpoints: self.cluster.endpoints(), vars: self.cluster.vars() }
+        let JobServers { endpoints, vars } = self.links.servers();
+        KnownServers { endpoints, vars }
     }
 
     fn begin(&mut self, scope: &Scope) {

@@ -1,6 +1,7 @@
 //! A trainer: an executor, the job that it takes part in, and what a script asks of both.
 //!
-//! Each run is an event of the script, if the job recovers from deaths; see [`crate::recover`].
+//! Each run is an event of the script, if the job recovers from deaths; see [`crate::recover`]. The parts of the job
+//! and the order of their locks are in [`crate::remote`].
 
 mod answer;
 pub(crate) mod event;
@@ -14,12 +15,12 @@ use tensor::{Tensor, Value};
 
 pub(crate) use runner::JobRunner;
 
-use self::answer::Answer;
+use self::answer::RunAnswer;
 use self::event::{Again, RunEvent};
 use self::runner::counted;
 use crate::error::Result;
 use crate::executor::{Executor, Feed, Interrupt, OpTime, Options, RunRequest};
-use crate::remote::Cluster;
+use crate::remote::TrainerJob;
 use crate::scope::Scope;
 
 /// Runs the programs of a trainer: alone, with servers, or with other trainers.
@@ -70,14 +71,14 @@ impl Trainer {
         self.runner.executor_mut()
     }
 
-    /// The servers that programs of this trainer talk to.
-    pub fn cluster(&self) -> &Cluster {
-        self.runner.cluster()
+    /// The job that this trainer takes part in.
+    pub fn job(&self) -> &TrainerJob {
+        self.runner.job()
     }
 
-    /// Shares the connections of another trainer of this process.
-    pub fn set_cluster(&mut self, cluster: Cluster) {
-        self.runner.set_cluster(cluster);
+    /// Takes part in the job of another trainer of this process, with its connections.
+    pub fn set_job(&mut self, job: TrainerJob) {
+        self.runner.set_job(job);
     }
 
     /// A handle that ends runs of this trainer.
@@ -147,13 +148,13 @@ impl Trainer {
     }
 
     /// Runs a step and counts it; as an event, if the job recovers.
-    fn run_step<F: Answer>(&mut self, asked: RunRequest<'_, F>) -> Result<()> {
+    fn run_step<F: RunAnswer>(&mut self, asked: RunRequest<'_, F>) -> Result<()> {
         counted(asked, |asked| {
-            if self.cluster().is_plain() {
+            if self.job().is_plain() {
                 return self.runner.run_plain(asked);
             }
-            let cluster = self.cluster().clone();
-            cluster.do_event(&mut RunEvent { trainer: self, asked })
+            let job = self.job().clone();
+            job.do_event(&mut RunEvent { trainer: self, asked })
         })
     }
 }

@@ -7,12 +7,12 @@ use count::Stepping;
 use program::Program;
 use tensor::Tensor;
 
-use super::answer::Answer;
+use super::answer::RunAnswer;
 use super::host::{JobHost, RunMemory};
 use crate::counters::TRAINER;
 use crate::error::Result;
 use crate::executor::{Executor, Feed, Fetched, Interrupt, OpTime, Options, RunRequest};
-use crate::remote::{Cluster, Prefetch};
+use crate::remote::{Prefetch, TrainerJob};
 use crate::scope::{Lent, Scope};
 
 /// An executor and the job that its programs find.
@@ -21,7 +21,7 @@ use crate::scope::{Lent, Scope};
 #[derive(Debug, Default)]
 pub(crate) struct JobRunner {
     executor: Executor,
-    cluster: Cluster,
+    job: TrainerJob,
     memory: RunMemory,
     /// It runs parts of steps, in scopes of their own.
     is_part: bool,
@@ -34,16 +34,16 @@ impl JobRunner {
 
     /// Another one with the same options and the same job.
     pub(crate) fn twin(&self) -> Self {
-        let (executor, cluster) = (self.executor.twin(), self.cluster.clone());
-        Self { executor, cluster, ..Self::default() }
+        let (executor, job) = (self.executor.twin(), self.job.clone());
+        Self { executor, job, ..Self::default() }
     }
 
-    pub(crate) fn cluster(&self) -> &Cluster {
-        &self.cluster
+    pub(crate) fn job(&self) -> &TrainerJob {
+        &self.job
     }
 
-    pub(crate) fn set_cluster(&mut self, cluster: Cluster) {
-        self.cluster = cluster;
+    pub(crate) fn set_job(&mut self, job: TrainerJob) {
+        self.job = job;
     }
 
     /// From now on it runs parts of steps: the one that runs the whole step takes what servers send.
@@ -72,7 +72,7 @@ impl JobRunner {
     /// Gets ready for a pass as one of the threads of `leader`.
     pub(crate) fn join_pass(&mut self, leader: &Self, lent: Option<Arc<Lent>>, is_part: bool) {
         self.executor.join_pass(&leader.executor, lent);
-        self.cluster = leader.cluster.clone();
+        self.job = leader.job.clone();
         self.is_part = is_part;
     }
 
@@ -104,16 +104,16 @@ impl JobRunner {
 
     /// Runs a program of the script, or the one that takes its place since the servers are others.
     pub(crate) fn run_plain<F: Fetched>(&mut self, asked: RunRequest<'_, F>) -> Result<()> {
-        let anew = self.cluster.followed_program(asked.program)?;
+        let anew = self.job.links().moves.followed_program(asked.program)?;
         let program = anew.as_deref().unwrap_or(asked.program);
-        let mut host = JobHost::new(&self.cluster, program, &mut self.memory, self.is_part);
+        let mut host = JobHost::new(&self.job, program, &mut self.memory, self.is_part);
         let RunRequest { scope, feed, fetch, fetched, .. } = asked;
         self.executor.run_on(&mut host, RunRequest { program, scope, feed, fetch, fetched })
     }
 }
 
 /// Counts a run as a step of this trainer. A run inside of a step is counted with the step.
-pub(super) fn counted<F: Answer>(
+pub(super) fn counted<F: RunAnswer>(
     asked: RunRequest<'_, F>,
     run: impl FnOnce(RunRequest<'_, F>) -> Result<()>,
 ) -> Result<()> {

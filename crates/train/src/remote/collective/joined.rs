@@ -20,7 +20,7 @@ const MERGE: &str = "so merge the folders of checkpoints of all machines, copy t
 
 /// The trainers that this one has met, and what it has agreed on with them.
 #[derive(Clone, Debug)]
-pub(in crate::remote) struct Joined {
+pub(super) struct Joined {
     pub(super) mesh: Arc<Mesh>,
     members: Arc<TrainerGroup>,
     /// Programs that all have.
@@ -29,7 +29,7 @@ pub(in crate::remote) struct Joined {
 
 impl Joined {
     /// Meets all trainers; `sum` is that of the startup program.
-    pub(crate) fn new(
+    pub(super) fn new(
         members: &TrainerGroup,
         sum: Option<u64>,
         settings: MeshSettings,
@@ -53,17 +53,17 @@ impl Joined {
     }
 
     /// Whether these are the trainers that were met.
-    pub(crate) fn is(&self, members: &TrainerGroup) -> bool {
+    pub(super) fn is(&self, members: &TrainerGroup) -> bool {
         *self.members == *members
     }
 
     /// How many trainers there are.
-    pub(crate) fn n_trainers(&self) -> usize {
+    pub(super) fn n_trainers(&self) -> usize {
         self.members.endpoints.len()
     }
 
     /// An error unless there are so many, and this is the right one.
-    pub(crate) fn check(&self, expected: Expected) -> Result<()> {
+    pub(super) fn check(&self, expected: Expected) -> Result<()> {
         let (rank, n) = (self.members.rank as i64, self.n_trainers() as i64);
         if expected.n_trainers == n && expected.rank.is_none_or(|expected| expected == rank) {
             return Ok(());
@@ -73,7 +73,7 @@ impl Joined {
     }
 
     /// Says good-bye to the others.
-    pub(crate) fn leave(&self) {
+    pub(super) fn leave(&self) {
         self.mesh.leave();
     }
 

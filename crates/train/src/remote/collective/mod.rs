@@ -7,8 +7,9 @@ mod session;
 mod sum;
 mod trainers;
 
-pub(super) use joined::Joined;
+use joined::Joined;
 pub(crate) use recovery::EventTrainers;
+pub(super) use recovery::{GroupCuts, Through};
 pub(crate) use session::Exchanging;
 pub(crate) use sum::{ProgramSums, program_sum};
-pub(super) use trainers::KnownTrainers;
+pub use trainers::Group;

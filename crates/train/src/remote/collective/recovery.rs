@@ -7,14 +7,15 @@
 use std::time::{Duration, Instant};
 
 use program::trainers::TrainerGroup;
-use tensor::EvenIfPoisoned;
 
-use super::Joined;
 use super::kept::{self, KeptCut, Told};
+use super::{Group, Joined};
 use crate::error::{Error, Result};
 use crate::recover::{ByteReader, ByteWriter, EventKind, EventPrint, Repeat, Uses};
-use crate::remote::cuts::TrainerCuts;
-use crate::remote::{Cluster, ScriptEvent};
+use crate::remote::exchange::{Exchange, Exchanges};
+use crate::remote::links::{Arrival, Links, patience_of_recovery};
+use crate::remote::recovery::{CutProtocol, EventState, Recovery, ended};
+use crate::remote::{ScriptEvent, TrainerJob};
 
 /// The time between cuts grows by no more than this factor at once.
 const GROWTH_MAX: u64 = 8;
@@ -28,9 +29,9 @@ pub(crate) struct EventTrainers {
 
 /// What a trainer keeps, and when it keeps more.
 #[derive(Debug)]
-pub(in crate::remote) struct Keeping {
+pub(super) struct Keeping {
     every: Duration,
-    meeting: Option<EventTrainers>,
+    pub(super) meeting: Option<EventTrainers>,
     /// Oldest first. All trainers have the last one or the one before it.
     cuts: Vec<KeptCut>,
     /// The exchange before which there is a cut.
@@ -41,7 +42,7 @@ pub(in crate::remote) struct Keeping {
 }
 
 impl Keeping {
-    fn new(every: Duration) -> Self {
+    pub(super) fn new(every: Duration) -> Self {
         let (cuts, last) = (vec![KeptCut::default()], Instant::now());
         Self { every, meeting: None, cuts, next_at: 0, last_at: 0, last }
     }
@@ -77,55 +78,72 @@ struct CutPlace {
     after: u64,
 }
 
-impl Cluster {
-    /// Lets trainers without servers come back that died and were started again. From the first meeting on, a
-    /// cut of all trainers is made about this often.
-    pub fn keep_each_other(&self, every: Duration) {
-        self.0.trainers.lock().even_if_poisoned().keeping = Some(Keeping::new(every));
+/// Cuts of a job without servers: the trainers keep them.
+pub(in crate::remote) struct GroupCuts<'a> {
+    pub(in crate::remote) links: &'a Links,
+    pub(in crate::remote) exchanges: &'a Exchanges,
+    pub(in crate::remote) recovery: &'a Recovery,
+}
+
+impl GroupCuts<'_> {
+    fn group(&self) -> &Group {
+        &self.exchanges.group
     }
 
-    /// Whether trainers keep each other, and have met.
-    pub(in crate::remote) fn is_kept_by_trainers(&self) -> bool {
-        let met = self.0.trainers.lock().even_if_poisoned();
-        met.keeping.as_ref().is_some_and(|keeping| keeping.meeting.is_some())
+    /// Whether there is a cut at this boundary.
+    fn is_here(&self) -> bool {
+        let known = self.group().known();
+        let (Some(joined), Some(keeping)) = (&known.joined, &known.keeping) else { return false };
+        keeping.meeting.is_some() && joined.mesh.n_begun() >= keeping.next_at
     }
 
-    /// Whether trainers keep each other as soon as they have met.
-    pub(in crate::remote) fn wants_meeting(&self) -> bool {
-        self.0.trainers.lock().even_if_poisoned().keeping.is_some()
+    fn make(&self, joined: &Joined, inside: Option<Vec<u8>>) -> Result<()> {
+        let before = joined.mesh.n_begun();
+        let (mut state, journal) = {
+            let mut timeline = self.recovery.timeline();
+            let mut state = timeline.state(inside);
+            self.recovery.add_own(&mut state, &timeline, self.links, self.exchanges);
+            (state, self.recovery.journal_part(&mut timeline, self.links))
+        };
+        let position = state.position.clone();
+        let all = joined.gather("variables of a cut", &kept::digests(&state))?;
+        let common = kept::take_common(&mut state, &all)?;
+        let elapsed_ms = self.group().with_keeping(|own| own.last.elapsed().as_millis() as u64)?;
+        let told = Told { own: state.to_bytes(), journal, elapsed_ms };
+        let all = joined.gather("states of a cut", &told.to_bytes())?;
+        let told = all.iter().map(|bytes| Told::from_bytes(bytes)).collect::<Result<Vec<_>>>()?;
+        let elapsed_ms = told.first().map_or(0, |told| told.elapsed_ms);
+        let place = CutPlace { before, after: joined.mesh.n_begun() };
+        let number = self.group().with_keeping(|keeping| {
+            let first = KeptCut::default();
+            let cut = keeping.cuts.last().unwrap_or(&first).next(common, told);
+            let number = cut.number;
+            keeping.add(cut, elapsed_ms, place);
+            number
+        })?;
+        // Everybody has the cut before: it has begun with this one.
+        let mut timeline = self.recovery.timeline();
+        timeline.took_part(number, position);
+        timeline.kept_at_home(number);
+        timeline.kept_by_all(number - 1);
+        Ok(())
     }
+}
 
-    fn with_keeping<T>(&self, act: impl FnOnce(&mut Keeping) -> T) -> Result<T> {
-        let mut met = self.0.trainers.lock().even_if_poisoned();
-        met.keeping.as_mut().map(act).ok_or(Error::NoTrainers)
-    }
-
-    /// The first meeting of this process: is the job new, or was this trainer started again?
-    pub(in crate::remote) fn meet(&self, meeting: EventTrainers) -> Result<()> {
-        if meeting.members.endpoints.len() < 2 {
-            self.0.trainers.lock().even_if_poisoned().keeping = None;
-            return Ok(());
-        }
-        self.with_keeping(|keeping| keeping.meeting = Some(meeting))?;
-        self.recovery().begin();
-        match self.arrive_among() {
-            Err(error) if self.may_go_back(&error) => self.go_back(&error),
-            done => done,
-        }
-    }
-
+impl CutProtocol for GroupCuts<'_> {
     /// Meets all trainers, finds out where they go on, and gets what was kept.
-    pub(in crate::remote) fn arrive_among(&self) -> Result<()> {
-        let meeting = self.with_keeping(|keeping| keeping.meeting.clone())?;
+    fn arrive(&self) -> Result<Arrival> {
+        let group = self.group();
+        let meeting = group.with_keeping(|keeping| keeping.meeting.clone())?;
         let EventTrainers { members, sum } = meeting.ok_or(Error::NoTrainers)?;
-        let mut settings = self.mesh_settings();
-        settings.patience = Self::patience_of_recovery(settings.patience);
+        let mut settings = self.links.mesh_settings();
+        settings.patience = patience_of_recovery(settings.patience);
         let joined = Joined::new(&members, sum, settings)?;
         let is_new = {
-            let timeline = self.timeline();
+            let timeline = self.recovery.timeline();
             timeline.is_fresh() || timeline.is_replaying()
         };
-        let own = if is_new { Vec::new() } else { self.with_keeping(|own| own.numbers())? };
+        let own = if is_new { Vec::new() } else { group.with_keeping(|own| own.numbers())? };
         let mut to = ByteWriter::default();
         own.iter().for_each(|&number| to.u64(number));
         let lists = joined.gather("cuts", &to.0)?;
@@ -136,7 +154,7 @@ impl Cluster {
             return Err(Error::TooFarBack { event: 0 });
         }
         let number = base.unwrap_or(0);
-        let known = self.with_keeping(|keeping| {
+        let known = group.with_keeping(|keeping| {
             keeping.cuts.iter().find(|cut| cut.number == number && !is_new).cloned()
         })?;
         let mut cut = known.unwrap_or_default();
@@ -148,91 +166,41 @@ impl Cluster {
         }
         let (state, journal) = (cut.state(members.rank)?, cut.journal(members.rank));
         {
-            let mut met = self.0.trainers.lock().even_if_poisoned();
+            let mut known = group.known();
             let n_begun = joined.mesh.n_begun();
-            met.keeping.iter_mut().for_each(|keeping| keeping.begin(cut.clone(), n_begun));
-            met.joined = Some(joined);
+            known.keeping.iter_mut().for_each(|keeping| keeping.begin(cut.clone(), n_begun));
+            known.joined = Some(joined);
         }
-        *self.cuts() = TrainerCuts::since(number);
-        self.keep(number, state, &journal)
+        Ok(Arrival { base: number, state, journal })
     }
 
-    /// Whether there is a cut at this boundary.
-    pub(in crate::remote) fn is_kept_here(&self) -> bool {
-        let met = self.0.trainers.lock().even_if_poisoned();
-        let (Some(joined), Some(keeping)) = (&met.joined, &met.keeping) else { return false };
-        keeping.meeting.is_some() && joined.mesh.n_begun() >= keeping.next_at
+    fn is_due(&self) -> bool {
+        self.links.ends() || self.is_here()
     }
 
-    /// A boundary between two steps: a cut, if there is one here.
-    pub(in crate::remote) fn boundary_among(
-        &self,
-        inside: &mut dyn FnMut() -> Result<Option<Vec<u8>>>,
-    ) -> Result<()> {
-        if self.ends() {
-            self.break_off_trainers();
-            return self.end(None);
+    fn boundary(&self, inside: &mut EventState<'_>) -> Result<()> {
+        if self.links.ends() {
+            self.group().forget();
+            return ended(self.links, None);
         }
-        if !self.is_kept_here() || self.timeline().is_replaying() {
+        if !self.is_here() || self.recovery.timeline().is_replaying() {
             return Ok(());
         }
-        let joined = self.trainers().ok_or(Error::NoTrainers)?;
-        let before = joined.mesh.n_begun();
-        let inside = inside()?;
-        let (mut state, journal) = {
-            let mut timeline = self.timeline();
-            let mut state = timeline.state(inside);
-            self.add_own(&mut state, &timeline);
-            (state, self.journal_part(&mut timeline))
-        };
-        let position = state.position.clone();
-        let all = joined.gather("variables of a cut", &kept::digests(&state))?;
-        let common = kept::take_common(&mut state, &all)?;
-        let elapsed_ms = self.with_keeping(|own| own.last.elapsed().as_millis() as u64)?;
-        let told = Told { own: state.to_bytes(), journal, elapsed_ms };
-        let all = joined.gather("states of a cut", &told.to_bytes())?;
-        let told = all.iter().map(|bytes| Told::from_bytes(bytes)).collect::<Result<Vec<_>>>()?;
-        let elapsed_ms = told.first().map_or(0, |told| told.elapsed_ms);
-        let place = CutPlace { before, after: joined.mesh.n_begun() };
-        let number = self.with_keeping(|keeping| {
-            let first = KeptCut::default();
-            let cut = keeping.cuts.last().unwrap_or(&first).next(common, told);
-            let number = cut.number;
-            keeping.add(cut, elapsed_ms, place);
-            number
-        })?;
-        // Everybody has the cut before: it has begun with this one.
-        let mut timeline = self.timeline();
-        timeline.took_part(number, position);
-        timeline.kept_at_home(number);
-        timeline.kept_by_all(number - 1);
-        Ok(())
+        let joined = self.group().joined().ok_or(Error::NoTrainers)?;
+        self.make(&joined, inside()?)
     }
 
-    /// Whether a cut was made since the first meeting.
-    pub(in crate::remote) fn has_kept(&self) -> bool {
-        self.with_keeping(|keeping| keeping.cuts.last().is_some_and(|cut| cut.number > 0))
-            .unwrap_or(false)
+    fn has_kept(&self) -> bool {
+        let is_kept = |keeping: &mut Keeping| keeping.cuts.last().is_some_and(|cut| cut.number > 0);
+        self.group().with_keeping(is_kept).unwrap_or(false)
     }
 
-    /// Leaves the other trainers without a word: they meet again.
-    pub(in crate::remote) fn break_off_trainers(&self) {
-        let joined = self.0.trainers.lock().even_if_poisoned().joined.take();
-        if let Some(joined) = joined {
-            joined.mesh.break_off();
+    /// Trainers that keep each other make the next cut when its time comes, and not earlier.
+    fn make_room(&self, limit: usize) -> Result<()> {
+        if self.recovery.timeline().n_bytes() < limit {
+            return Ok(());
         }
-    }
-
-    /// This trainer's script has come to its end, in order. Where one that dies is let back in, waits until all
-    /// have: until then the others may need this one.
-    pub fn end_among_trainers(&self) -> Result<()> {
-        let done = if self.recovers() && self.is_kept_by_trainers() && !self.ends() {
-            self.do_event(&mut Through(self))
-        } else {
-            Ok(())
-        };
-        self.leave_trainers();
-        done
+        self.recovery.free_room(self.links, limit)
     }
 }
 
@@ -245,7 +213,7 @@ fn numbers(bytes: &[u8]) -> Result<Vec<u64>> {
 }
 
 /// The end of a script: all trainers come to it.
-struct Through<'a>(&'a Cluster);
+pub(in crate::remote) struct Through<'a>(pub(in crate::remote) &'a TrainerJob);
 
 impl ScriptEvent for Through<'_> {
     fn print(&self) -> EventPrint {
@@ -261,15 +229,14 @@ impl ScriptEvent for Through<'_> {
     }
 
     fn perform(&mut self, _: Option<&[u8]>) -> Result<Vec<u8>> {
-        let joined = self.0.trainers().ok_or(Error::NoTrainers)?;
-        joined.gather("the end of all scripts", &[]).map(|_| Vec::new())
+        self.0.group().wait_for_end().map(|()| Vec::new())
     }
 
     fn answer(&mut self, _: &[u8]) -> Result<()> {
         Ok(())
     }
 
-    fn repeat(&mut self) -> Option<Box<dyn Repeat<Cluster>>> {
+    fn repeat(&mut self) -> Option<Box<dyn Repeat<TrainerJob>>> {
         None
     }
 }

@@ -7,13 +7,16 @@ use tensor::{Tensor, Value};
 
 use super::joined::Joined;
 use super::sum::ProgramSums;
+use super::trainers::Group;
 use crate::error::Error;
 use crate::gradients;
-use crate::remote::Cluster;
+use crate::remote::TrainerJob;
+use crate::remote::links::Links;
 
 /// One run's exchanges with other trainers.
 pub(crate) struct Exchanging<'a> {
-    cluster: &'a Cluster,
+    group: &'a Group,
+    links: &'a Links,
     program: &'a Program,
     sums: &'a mut ProgramSums,
     has_agreed: bool,
@@ -32,18 +35,23 @@ fn host(error: impl Into<Error>) -> program::Error {
 
 impl<'a> Exchanging<'a> {
     pub(crate) fn new(
-        cluster: &'a Cluster,
+        job: &'a TrainerJob,
         program: &'a Program,
         sums: &'a mut ProgramSums,
     ) -> Self {
-        Self { cluster, program, sums, has_agreed: false, pending: Vec::new() }
+        let group = job.group();
+        let links = job.links();
+        let pending = Vec::new();
+        Self { group, links, program, sums, has_agreed: false, pending }
     }
 
     fn joined(&mut self) -> Result<Joined> {
-        let joined = self.cluster.trainers().ok_or_else(|| host(Error::NoTrainers))?;
+        let joined = self.group.joined().ok_or_else(|| host(Error::NoTrainers))?;
         if !self.has_agreed {
             if let Some(sum) = self.sums.of(self.program) {
-                joined.agree(sum, self.cluster.start_to_compare().as_ref()).map_err(host)?;
+                joined
+                    .agree(sum, self.group.start_to_compare(self.links).as_ref())
+                    .map_err(host)?;
             }
             self.has_agreed = true;
         }
@@ -70,7 +78,7 @@ impl<'a> Exchanging<'a> {
 
     /// What an exchange came to; the value as it was if that fails.
     fn end(&mut self, pending: &Pending, value: &mut Value) -> Result<()> {
-        let joined = self.cluster.trainers().ok_or_else(|| host(Error::NoTrainers))?;
+        let joined = self.group.joined().ok_or_else(|| host(Error::NoTrainers))?;
         match joined.mesh.wait(pending.number) {
             Ok(Exchanged::One(one)) => *value = one,
             Ok(Exchanged::All(all)) => {
@@ -119,7 +127,7 @@ fn together(pending: &Pending, all: Vec<Value>) -> Result<Value> {
 impl Trainers for Exchanging<'_> {
     fn join(&mut self, members: &TrainerGroup) -> Result<()> {
         let sum = self.sums.of(self.program);
-        self.cluster.join_trainers(members, sum).map_err(host)?;
+        self.group.join(self.links, members, sum).map_err(host)?;
         // The others had to have the same program to be met.
         self.has_agreed = true;
         Ok(())

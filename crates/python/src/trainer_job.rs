@@ -1,4 +1,4 @@
-//! The parameter servers of this process: one set of connections, shared by all executors.
+//! The job of this process: one set of connections, shared by all executors.
 
 use std::sync::{Arc, LazyLock, OnceLock};
 
@@ -6,23 +6,25 @@ use fleet::ready::{self, Watch};
 use ps::Endpoint;
 use ps::lines::{Line, Severity};
 use pyo3::prelude::*;
-use train::Cluster;
+use train::TrainerJob;
 
 use crate::error::{from_fleet, from_train};
 use crate::signals::{Raised, signalled, taken};
 
-static CLUSTER: OnceLock<Cluster> = OnceLock::new();
+static JOB: OnceLock<TrainerJob> = OnceLock::new();
 static RAISED: LazyLock<Raised> = LazyLock::new(Raised::default);
 
-/// The parameter servers that all executors of this process talk to.
-pub(crate) fn cluster() -> PyResult<&'static Cluster> {
-    if let Some(cluster) = CLUSTER.get() {
-        return Ok(cluster);
+/// The job that all executors of this process take part in.
+pub(crate) fn trainer_job() -> PyResult<&'static TrainerJob> {
+    if let Some(job) = JOB.get() {
+        return Ok(job);
     }
-    let cluster = fleet::cluster_of_process().map_err(from_fleet)?;
-    cluster.set_stops(Arc::new(|| signalled(&RAISED)));
-    cluster.set_wait_ready(Arc::new(|endpoints| Ok(wait_for(endpoints)?)));
-    Ok(CLUSTER.get_or_init(|| cluster))
+    let job = fleet::job_of_process().map_err(from_fleet)?;
+    job.configure(|settings| {
+        settings.stops = Arc::new(|| signalled(&RAISED));
+        settings.wait_ready = Some(Arc::new(|endpoints| Ok(wait_for(endpoints)?)));
+    });
+    Ok(JOB.get_or_init(|| job))
 }
 
 /// A line for the waiting user; stderr is where Fluid's users look.
@@ -50,10 +52,10 @@ pub(crate) fn raised_in_wait() -> Option<PyErr> {
 /// recovers does not do it again.
 #[pyfunction]
 pub(crate) fn once_in_job(py: Python<'_>, what: &str, act: Py<PyAny>) -> PyResult<Vec<String>> {
-    let cluster = cluster()?;
+    let job = trainer_job()?;
     let mut raised = None;
     let done = py.detach(|| {
-        cluster.saves(what, &mut || {
+        job.saves(what, &mut || {
             Python::attach(|py| act.call0(py).and_then(|words| words.extract(py))).map_err(
                 |error| {
                     let text = std::io::Error::other(error.to_string());
@@ -72,12 +74,10 @@ pub(crate) fn once_in_job(py: Python<'_>, what: &str, act: Py<PyAny>) -> PyResul
 #[pyfunction]
 pub(crate) fn leave_cluster(py: Python<'_>, in_order: bool) {
     py.detach(fleet::watching::end);
-    let Some(cluster) = CLUSTER.get().filter(|_| in_order) else { return };
+    let Some(job) = JOB.get().filter(|_| in_order) else { return };
     py.detach(|| {
-        if cluster.is_connected() {
-            cluster.leave();
-        }
-        if let Err(error) = cluster.end_among_trainers() {
+        job.leave();
+        if let Err(error) = job.end_among_trainers() {
             tell(&error.to_string());
         }
     });
