@@ -465,10 +465,22 @@ fn names_have_statements_of_their_own() {
     for (name, text) in texts(&[".rs"]) {
         for (at, _) in text.match_indices("let (") {
             let statement = text[at..].split(';').next().unwrap_or_default();
-            let Some((names, values)) = statement.split_once(") = (") else { continue };
-            if names.matches(',').count() >= 2 && !names.contains('=') && values.ends_with(')') {
+            let Some((names, values)) = statement["let (".len()..].split_once(") = (") else {
+                continue;
+            };
+            let mut depth = 0;
+            let n_names = 1 + names
+                .chars()
+                .filter(|c| {
+                    depth += i32::from("([{<".contains(*c)) - i32::from(")]}>".contains(*c));
+                    *c == ',' && depth == 0
+                })
+                .count();
+            // Patterns of a test (`if let`) name no values one by one.
+            let is_plain = !names.contains(['=', ':']) && !text[..at].ends_with("if ");
+            if n_names > 2 && is_plain && values.ends_with(')') {
                 let line = text[..at].lines().count();
-                found.push(format!("{name}:{line}: {names})"));
+                found.push(format!("{name}:{line}: ({names})"));
             }
         }
     }
