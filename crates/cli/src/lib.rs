@@ -69,13 +69,12 @@ pub fn run(words: &[OsString], caller: &Caller) -> i32 {
         // The usual end of a pipe.
         Err(Error::Output(source)) if source.kind() == io::ErrorKind::BrokenPipe => FAILED,
         Err(error) => {
-            match is_launcher {
-                true => Console::stderr().say(&printable(&format!("error: {error}"))),
+            if is_launcher {
+                Console::stderr().say(&printable(&format!("error: {error}")));
+            } else {
                 // A closed stderr is nobody's fault here.
-                false => {
-                    let error = error.to_string();
-                    drop(writeln!(io::stderr(), "paddlewheel: {}", printable(&error)));
-                }
+                let error = error.to_string();
+                drop(writeln!(io::stderr(), "paddlewheel: {}", printable(&error)));
             }
             FAILED
         }

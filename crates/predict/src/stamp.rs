@@ -39,19 +39,17 @@ fn add(dir: &Path, prefix: &str, depth: usize, files: &mut Vec<FileStamp>) {
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
         let Ok(about) = fs::metadata(entry.path()) else { continue };
-        match about.is_dir() {
-            // What a save has not committed yet is of no interest.
-            true if depth == 0 || name.starts_with(".paddlewheel") => {}
-            true => add(&entry.path(), &format!("{name}/"), depth - 1, files),
-            false => {
-                files.push(FileStamp {
-                    name,
-                    n_bytes: about.len(),
-                    seconds: about.mtime(),
-                    nanoseconds: about.mtime_nsec(),
-                    inode: about.ino(),
-                });
-            }
+        if !about.is_dir() {
+            files.push(FileStamp {
+                name,
+                n_bytes: about.len(),
+                seconds: about.mtime(),
+                nanoseconds: about.mtime_nsec(),
+                inode: about.ino(),
+            });
+        } else if depth > 0 && !name.starts_with(".paddlewheel") {
+            // A save that is not committed is left out.
+            add(&entry.path(), &format!("{name}/"), depth - 1, files);
         }
     }
 }

@@ -217,24 +217,23 @@ impl Servers {
             let random = random.of(&piece.placed.origin);
             let at = if piece.grads.len() > 1 { trainer } else { 0 };
             let var = piece.grads[at];
-            let value = match piece.is_sparse {
-                true if random.one_in(7) => continue,
-                true => {
-                    let ids = random.of("ids").ids(12);
-                    let (kept, local) = self.local(server, &piece.placed, &ids);
-                    let width = piece.placed.dims()[1] as usize;
-                    let numbers = kept.iter().flat_map(|&at| random.floats(at as u64 * 100, width));
-                    let numbers: Vec<f32> = numbers.collect();
-                    let value = Tensor::new([local.len(), width], &numbers).expect("rows");
-                    Value::Rows(Rows { ids: local, height: piece.placed.dims()[0], value })
-                }
-                false => {
-                    let dims: Vec<usize> =
-                        piece.placed.dims().iter().map(|&dim| dim as usize).collect();
-                    let n = dims.iter().product();
-                    let numbers = random.floats(piece.placed.offset() as u64, n);
-                    Value::Tensor(Tensor::new(&dims[..], &numbers).expect("a tensor"))
-                }
+            if piece.is_sparse && random.one_in(7) {
+                continue;
+            }
+            let value = if piece.is_sparse {
+                let ids = random.of("ids").ids(12);
+                let (kept, local) = self.local(server, &piece.placed, &ids);
+                let width = piece.placed.dims()[1] as usize;
+                let numbers = kept.iter().flat_map(|&at| random.floats(at as u64 * 100, width));
+                let numbers: Vec<f32> = numbers.collect();
+                let value = Tensor::new([local.len(), width], &numbers).expect("rows");
+                Value::Rows(Rows { ids: local, height: piece.placed.dims()[0], value })
+            } else {
+                let dims: Vec<usize> =
+                    piece.placed.dims().iter().map(|&dim| dim as usize).collect();
+                let n = dims.iter().product();
+                let numbers = random.floats(piece.placed.offset() as u64, n);
+                Value::Tensor(Tensor::new(&dims[..], &numbers).expect("a tensor"))
             };
             grads.push(Grad { var, value });
         }

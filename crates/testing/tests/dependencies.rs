@@ -2,6 +2,8 @@
 //!
 //! `deny.toml` has the lists, in the form that `cargo deny` reads.
 
+#![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
@@ -23,7 +25,7 @@ fn list(section: &str, name: &str) -> BTreeSet<String> {
 fn packages() -> Vec<Value> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_string());
     let output = Command::new(cargo)
-        .args(["metadata", "--format-version", "1", "--locked", "--offline"])
+        .args(["metadata", "--format-version", "1", "--locked"])
         .args(["--filter-platform", "x86_64-unknown-linux-gnu"])
         .current_dir(root())
         .output()

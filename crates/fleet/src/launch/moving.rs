@@ -171,14 +171,14 @@ impl Moving {
         };
         let n = self.endpoints.len();
         let is_late = self.since.elapsed() >= LISTEN;
-        match self.endpoints.iter().all(listens) {
-            false if is_late => {
-                let text = format!("the job has {n} servers, which load");
-                scale::done(&self.folder, &self.request, &text)?;
-            }
-            false => return Ok(Moved::NotYet),
-            true => scale::done(&self.folder, &self.request, &format!("the job has {n} servers"))?,
-        }
+        let text = if self.endpoints.iter().all(listens) {
+            format!("the job has {n} servers")
+        } else if is_late {
+            format!("the job has {n} servers, which load")
+        } else {
+            return Ok(Moved::NotYet);
+        };
+        scale::done(&self.folder, &self.request, &text)?;
         Ok(Moved::Done(n))
     }
 }

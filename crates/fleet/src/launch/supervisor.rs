@@ -292,10 +292,13 @@ impl<'a> Processes<'a> {
     fn lost(&self) -> Vec<usize> {
         let (mut lost, mut n_left) = (Vec::new(), 0);
         for (at, member) in self.members.iter().enumerate() {
-            match member.has_failed() {
-                true if member.is_expendable(self.job) => lost.push(at),
-                false if member.is_expendable(self.job) => n_left += 1,
-                _ => {}
+            if !member.is_expendable(self.job) {
+                continue;
+            }
+            if member.has_failed() {
+                lost.push(at);
+            } else {
+                n_left += 1;
             }
         }
         if n_left == 0 { Vec::new() } else { lost }

@@ -142,10 +142,12 @@ fn reshaped(x: &[i64], shape: &[i64]) -> Result<Vec<i64>> {
         dims[at] = 1;
         let known = product(&dims);
         let fits = total < 0 || known < 0 || (known > 0 && total % known == 0) || total == 0;
-        dims[at] = match fits {
-            true if total < 0 || known < 0 => -1,
-            true => total.checked_div(known).unwrap_or(0),
-            false => return Err(bad()),
+        dims[at] = if !fits {
+            return Err(bad());
+        } else if total < 0 || known < 0 {
+            -1
+        } else {
+            total.checked_div(known).unwrap_or(0)
         };
     } else if total >= 0 && product(&dims) >= 0 && product(&dims) != total {
         return Err(bad());

@@ -85,10 +85,12 @@ impl Distance {
             IpAddr::V4(address) => address.is_private() || address.is_link_local(),
             IpAddr::V6(address) => address.is_unique_local() || address.is_unicast_link_local(),
         };
-        match address.to_canonical().is_loopback() {
-            true => Self::Loopback,
-            false if is_private => Self::Private,
-            false => Self::Public,
+        if address.to_canonical().is_loopback() {
+            Self::Loopback
+        } else if is_private {
+            Self::Private
+        } else {
+            Self::Public
         }
     }
 }

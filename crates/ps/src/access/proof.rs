@@ -283,12 +283,15 @@ impl Connecting {
     /// Whoever speaks something else need not end what it says.
     fn beginning(&self) -> ProofStep {
         let begun = &self.transcript.begun;
-        match begun.starts_with(FRAME_MAGIC) {
+        if begun.starts_with(FRAME_MAGIC) {
             // A server of an older release answers with a frame.
-            true => ProofStep::end(Err(OLDER)),
-            false if is_tls(begun) => ProofStep::end(Err(Unproved::Encrypted)),
-            false if is_ours(begun) => ProofStep::default(),
-            false => ProofStep::end(Err(Unproved::NotOurs)),
+            ProofStep::end(Err(OLDER))
+        } else if is_tls(begun) {
+            ProofStep::end(Err(Unproved::Encrypted))
+        } else if is_ours(begun) {
+            ProofStep::default()
+        } else {
+            ProofStep::end(Err(Unproved::NotOurs))
         }
     }
 

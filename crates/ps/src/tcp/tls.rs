@@ -322,13 +322,13 @@ impl Session {
                 return true;
             }
             let rest = &mut &self.came[self.n_taken..];
-            match rest.is_empty() {
-                true => return false,
-                // What is wrong is told to who reads.
-                false => match self.tls.read_tls(rest) {
-                    Ok(n) if n > 0 => self.n_taken += n,
-                    Ok(_) | Err(_) => return true,
-                },
+            if rest.is_empty() {
+                return false;
+            }
+            // The next read reports the error.
+            match self.tls.read_tls(rest) {
+                Ok(n) if n > 0 => self.n_taken += n,
+                Ok(_) | Err(_) => return true,
             }
         }
     }

@@ -7,11 +7,38 @@ use std::mem;
 use std::sync::Arc;
 
 use program::op::{Untouched, host_error, row_init};
+use program::{OpDesc, Program};
 use tensor::{DType, Dealt, KeyedTable, OtherRow, OtherRows, RowInit, RowStart, TakenIn, Value};
 
 use super::step::Step;
 use crate::error::Error;
 use crate::table_bytes::{WHOLE_BYTES_MAX, table_bytes};
+
+/// What an op may do with a table that no memory holds, as far as its program says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum KeyedPart {
+    /// It starts a variable that stays.
+    Start,
+    /// It updates a parameter.
+    Update,
+    /// Nothing.
+    None,
+}
+
+impl KeyedPart {
+    /// What this op of a block may do.
+    pub(super) fn of(desc: &OpDesc, program: &Program, block: usize) -> Self {
+        let stays =
+            |name: &String| program.find_var(block, name).is_some_and(|var| var.persistable);
+        if !desc.input_names("Param").is_empty() {
+            Self::Update
+        } else if desc.inputs.is_empty() && desc.output_names("Out").iter().any(stays) {
+            Self::Start
+        } else {
+            Self::None
+        }
+    }
+}
 
 /// What an op starts that nobody could hold whole, and where it goes: a table of which no row exists.
 pub(super) fn started(step: &Step) -> program::Result<Option<(usize, Value)>> {

@@ -12,6 +12,7 @@ use tensor::{DidYouMean, Tensor, Value};
 use super::Feed;
 use super::borrow::Borrows;
 use super::fetched::Fetched;
+use super::keyed::KeyedPart;
 use super::plan::{self, BlockPlan};
 use super::step::{self, Step, Watch};
 use super::{Options, fuse, hoist, liveness};
@@ -452,7 +453,8 @@ impl<'a> Slots<'a> {
                 wiring.attach(inner.port, slots.map_err(|e| in_planned(block, &planned, e))?);
             }
             let plan::Planned { desc, op, index, route } = planned;
-            steps.push(Step { op, desc, wiring: wiring.with_route(route), index });
+            let keyed = KeyedPart::of(&desc, self.program, block);
+            steps.push(Step { op, desc, wiring: wiring.with_route(route), index, keyed });
         }
         Ok(steps)
     }

@@ -13,7 +13,7 @@ use program::{Error as ProgramError, OpDesc};
 use tensor::{DType, PackedMatrix, Tensor, Value, out_of_memory, printable};
 
 use super::borrow::Borrows;
-use super::keyed::{self, KeyedUpdate};
+use super::keyed::{self, KeyedPart, KeyedUpdate};
 use super::{Interrupt, Options, PackedWeights, Poll, Profile, RunHost};
 use crate::error::{Error, Result};
 use crate::io;
@@ -26,6 +26,8 @@ pub(super) struct Step {
     pub(super) wiring: Wiring,
     /// Where in the user's block it stands.
     pub(super) index: usize,
+    /// Whether it may have to do with a table that no memory holds.
+    pub(super) keyed: KeyedPart,
 }
 
 impl std::fmt::Debug for Step {
@@ -155,12 +157,17 @@ fn run_step(
     spare: &mut Spare,
     world: &mut World<'_, '_>,
 ) -> program::Result<()> {
-    if let Some((slot, table)) = keyed::started(step)? {
+    if step.keyed == KeyedPart::Start
+        && let Some((slot, table)) = keyed::started(step)?
+    {
         vars[slot] = table;
         return Ok(());
     }
     let checks = world.watch.options.check_nan_inf;
-    let update = KeyedUpdate::begin(step, vars)?;
+    let update = match step.keyed {
+        KeyedPart::Update => KeyedUpdate::begin(step, vars)?,
+        _ => None,
+    };
     let mut result = step.op.run(&mut Run::new(&step.desc, &step.wiring, vars, spare, world));
     if checks && result.is_ok() {
         result = check_finite(step, vars);

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::thread;
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
 
 use crate::error::Error;
 
@@ -25,7 +26,11 @@ pub(super) fn create_dir_all(path: &Path) -> io::Result<()> {
         return Ok(());
     }
     before(&Change::Make)?;
-    fs::create_dir_all(path)
+    match fs::create_dir_all(path) {
+        // Something else has the name.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(Errno::NOTDIR.into()),
+        made => made,
+    }
 }
 
 /// Writes a whole file, which is not durable yet.

@@ -260,11 +260,13 @@ fn finish(
     let expected = expected.map_err(|_| Flaw::Line(number, "a hash has sixteen digits"))?;
     let found = hash(&text.as_bytes()[..at]);
     let (canonical, _) = manifest.to_text();
-    match found == expected {
-        false => Err(Flaw::Hash { expected, found }),
+    if found != expected {
+        Err(Flaw::Hash { expected, found })
+    } else if canonical != text {
         // One text for one list: the hash names it.
-        true if canonical != text => Err(Flaw::Line(number, "the list is spelled in another way")),
-        true => Ok((manifest, found)),
+        Err(Flaw::Line(number, "the list is spelled in another way"))
+    } else {
+        Ok((manifest, found))
     }
 }
 

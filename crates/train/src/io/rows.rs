@@ -134,10 +134,8 @@ fn listed(folder: &Folder, var: &str, found: &[PartFile]) -> Result<Option<(Nami
         let (path, var) = (folder.dir().join(&surplus.name), var.to_string());
         return Err(Error::SurplusPart { path, var, n: first.n });
     }
-    let naming = match file.name.ends_with(&format!("_{}of{}", first.number, first.n)) {
-        true => Naming::Counted,
-        false => Naming::Fluid,
-    };
+    let is_counted = file.name.ends_with(&format!("_{}of{}", first.number, first.n));
+    let naming = if is_counted { Naming::Counted } else { Naming::Fluid };
     Ok(Some((naming, first.n)))
 }
 

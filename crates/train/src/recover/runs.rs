@@ -300,10 +300,12 @@ impl KnownEvents {
         };
         self.last = Some((kind, names));
         let known = self.named.entry(names).or_default();
-        let values = match has(SAME_VALUES) {
-            true => known.values,
-            false if has_digests => from.u64()?,
-            false => from.take(2)?.iter().rev().fold(0, |all, &byte| all << 8 | u64::from(byte)),
+        let values = if has(SAME_VALUES) {
+            known.values
+        } else if has_digests {
+            from.u64()?
+        } else {
+            from.take(2)?.iter().rev().fold(0, |all, &byte| all << 8 | u64::from(byte))
         };
         known.values = values;
         let print = EventPrint { kind, names, values }.kept();

@@ -111,14 +111,13 @@ impl WatchedMember {
         let state = self.states.state()?;
         self.states.seconds()?;
         let used = self.states.rate("process_cpu_seconds");
-        let delayed = match state.numbers.contains_key("process_run_delay_seconds") {
-            true => self.states.rate("process_run_delay_seconds"),
+        let delayed = if state.numbers.contains_key("process_run_delay_seconds") {
+            self.states.rate("process_run_delay_seconds")
+        } else {
             // What it wanted to do, without what it did.
-            false => {
-                let wanted = self.states.rate("trainer_computing_seconds")
-                    + self.states.rate("server_busy_seconds");
-                (wanted - used).max(0.0)
-            }
+            let wanted = self.states.rate("trainer_computing_seconds")
+                + self.states.rate("server_busy_seconds");
+            (wanted - used).max(0.0)
         };
         let available = self.states.number("process_available_processors");
         Some(ProcessorUse { host: state.host.clone(), used, delayed, available })

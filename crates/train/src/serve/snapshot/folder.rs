@@ -96,10 +96,11 @@ impl Folder {
         for (file, header) in files {
             if is_left_over(&header, term) { self.delete(&file)? } else { self.chain.add(file) }
         }
-        match self.chain.cuts().is_empty() {
+        if self.chain.cuts().is_empty() {
             // A process died before a cut followed what it had taken over.
-            true => self.remove_no_cuts(),
-            false => Ok(()),
+            self.remove_no_cuts()
+        } else {
+            Ok(())
         }
     }
 
