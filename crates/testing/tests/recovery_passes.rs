@@ -69,7 +69,7 @@ impl Files {
             let word = at * 7 % N_WORDS as usize;
             let a = at * 5 % 11;
             let b = at * 3 % 7;
-            let click = u8::from(word % 3 == 0 || a > b + 2);
+            let click = u8::from(word.is_multiple_of(3) || a > b + 2);
             format!("1 {word} 2 {} {} 1 {click}\n", a as f32 / 11.0, b as f32 / 7.0)
         })
     }

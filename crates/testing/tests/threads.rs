@@ -48,7 +48,7 @@ fn write_part(folder: &Path, name: &str, first: usize, n: usize) -> String {
         let word = at * 7 % N_WORDS as usize;
         let a = at * 5 % 11;
         let b = at * 3 % 7;
-        let click = u8::from(word % 3 == 0 || a > b + 2);
+        let click = u8::from(word.is_multiple_of(3) || a > b + 2);
         writeln!(text, "1 {word} 2 {} {} 1 {click}", a as f32 / 11.0, b as f32 / 7.0).unwrap();
     }
     let path = folder.join(name);
