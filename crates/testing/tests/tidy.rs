@@ -476,8 +476,8 @@ fn names_have_statements_of_their_own() {
                     *c == ',' && depth == 0
                 })
                 .count();
-            // Patterns of a test (`if let`) name no values one by one.
-            let is_plain = !names.contains(['=', ':']) && !text[..at].ends_with("if ");
+            // A pattern that may not fit is a test, and names no values one by one.
+            let is_plain = names.chars().all(|c| c.is_lowercase() || "_, \n".contains(c));
             if n_names > 2 && is_plain && values.ends_with(')') {
                 let line = text[..at].lines().count();
                 found.push(format!("{name}:{line}: ({names})"));
