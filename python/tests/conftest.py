@@ -25,10 +25,12 @@ def pytest_terminal_summary(terminalreporter):
     """Notes what was skipped where `make test` prints it, in its last lines."""
     if "SKIPPED_TESTS" not in os.environ:
         return
-    with open(os.environ["SKIPPED_TESTS"], "a", encoding="utf-8") as file:
-        for report in terminalreporter.stats.get("skipped", []):
-            reason = report.longrepr[2].partition("Skipped: ")[2]
-            file.write("%s: %s\n" % (report.nodeid, reason))
+    skipped = terminalreporter.stats.get("skipped", [])
+    lines = {"%s: %s\n" % (report.nodeid, report.longrepr[2].partition("Skipped: ")[2]) for report in skipped}
+    # Where tests run side by side, this is called more than once.
+    with open(os.environ["SKIPPED_TESTS"], "a+", encoding="utf-8") as file:
+        file.seek(0)
+        file.writelines(sorted(lines.difference(file)))
 
 
 def saved_in(folder):
