@@ -31,18 +31,19 @@ mod error;
 mod job;
 mod session;
 
-pub use count;
+pub use base;
 pub use ctr;
 pub use data;
 pub use export;
 pub use fleet;
+pub use logging;
+pub use metrics;
+pub use monitor;
 pub use predict;
 pub use program;
 pub use ps;
-pub use tell;
 pub use tensor;
 pub use train;
-pub use watch;
 
 pub use error::{Error, Result};
 pub use job::{Member, Serving, Trainer};

@@ -1,7 +1,7 @@
 //! From columns to numbers and ids: what a model learned about its columns, to be used again.
 
+use base::DidYouMean;
 use data::{DataFrame, Values, hash_id, room};
-use tensor::DidYouMean;
 
 use crate::cells::{BadValue, Holds, text_in};
 use crate::error::{Error, Result};

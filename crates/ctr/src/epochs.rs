@@ -1,8 +1,8 @@
 //! Passes over the rows, and which of them was the best.
 
-use count::{Phase, PhaseNumber};
 use data::{DataFrame, Feed};
 use fleet::ready::Watch;
+use metrics::{Phase, PhaseNumber};
 use tensor::Value;
 
 use crate::batches::{Batches, Labels, share, shuffle};

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use tensor::DidYouMean;
+use base::DidYouMean;
 
 /// The result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -1,7 +1,7 @@
 //! What users say by name: the model, the loss, the kind of a column, the mode.
 
+use base::DidYouMean;
 use program::distributed::Mode;
-use tensor::DidYouMean;
 
 use crate::error::{Error, Result};
 

@@ -9,7 +9,7 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-use count::Phase;
+use metrics::Phase;
 use tensor::{mix, unit};
 
 use crate::error::{Error, Result};

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use tensor::EvenIfPoisoned;
+use base::EvenIfPoisoned;
 
 use crate::error::{Error, Result};
 use crate::memory::SampleMemory;

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{Cursor, Read};
 use std::sync::Arc;
 
-use count::Phase;
+use metrics::Phase;
 
 use crate::csv::{Cells, separator_name};
 use crate::error::{Error, Refusal, Result, of_read, shown};

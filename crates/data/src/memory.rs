@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
 
-use count::Phase;
+use metrics::Phase;
 use tensor::within_memory;
 
 use crate::batch::Batcher;

@@ -4,13 +4,13 @@ use std::io::Read;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use tensor::EvenIfPoisoned;
+use base::{EvenIfPoisoned, ProcessGroup};
 
 use crate::error::{Error, Refusal, Result, of_read, shown};
 use crate::files::{self, Files, LINE_BYTES_MAX, Lines, OpenText, Opened, ReadLine};
 use crate::native::{Format, Parser};
 use crate::parquet::{BadRow, RowReader};
-use crate::pipe::{CommandGroup, CommandInput, Order, Pipe};
+use crate::pipe::{CommandInput, Order, Pipe};
 use crate::records::Records;
 use crate::settings::Settings;
 use crate::source::{Place, ReadAhead, RemoteBlocks, Remotes};
@@ -70,7 +70,7 @@ pub(crate) struct Pass {
     pub(crate) n_rows: AtomicU64,
     pub(crate) skipped: Arc<Mutex<Skipped>>,
     /// The processes; there are none before the first pipe command.
-    group: OnceLock<CommandGroup>,
+    group: OnceLock<ProcessGroup>,
     starting: Mutex<()>,
 }
 
@@ -286,13 +286,13 @@ impl Pass {
         Pipe::start(self.group(command)?, order, input)
     }
 
-    fn group(&self, command: &str) -> Result<&CommandGroup> {
+    fn group(&self, command: &str) -> Result<&ProcessGroup> {
         let _one = self.starting.lock().even_if_poisoned();
         if let Some(group) = self.group.get() {
             return Ok(group);
         }
         let failed = |source| Error::StartPipe { command: command.to_string(), source };
-        let group = CommandGroup::new().map_err(failed)?;
+        let group = ProcessGroup::new().map_err(failed)?;
         Ok(self.group.get_or_init(|| group))
     }
 

@@ -1,11 +1,9 @@
 //! The user's command between a file and its lines.
 //!
-//! Commands of one pass are one process group. It is led by a keeper: a shell that holds one end of
-//! a pipe and ends the group when the pipe breaks, so nothing outlives the readers, nor this process
-//! however it goes.
+//! Commands of one pass are one [`ProcessGroup`], so that they end with the readers and with this process.
 
 use std::io::{self, Read, Write};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,17 +11,14 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use base::{EvenIfPoisoned, ProcessGroup};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, Signal, kill_process_group};
-use tensor::EvenIfPoisoned;
 
 use crate::error::{Error, Result, of_read};
 use crate::files::{Opened, SharedFile, note_read};
 use crate::names;
 use crate::slot::Slot;
 
-/// Waits for the pipe to break; signals meant for the others do not reach it.
-const KEEPER: &str = "trap '' INT TERM HUP QUIT; read -r _; kill -9 0";
 /// Fluid's commands are for bash; without it they are for the shell that is there.
 const SHELL: &str = r#"if command -v bash >/dev/null 2>&1; then exec bash -c "$0"; fi; eval "$0""#;
 /// How often a wait looks whether it should end.
@@ -51,34 +46,6 @@ impl Shell {
     /// What `python` means in this command, if it names it.
     fn python_of(&self, command: &str) -> Option<PathBuf> {
         self.python.clone().filter(|_| command.contains("python"))
-    }
-}
-
-/// The processes of a pass.
-pub(crate) struct CommandGroup {
-    keeper: Child,
-}
-
-impl CommandGroup {
-    pub(crate) fn new() -> io::Result<Self> {
-        let mut shell = Command::new("/bin/sh");
-        shell.args(["-c", KEEPER]).stdin(Stdio::piped());
-        shell.stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
-        Ok(Self { keeper: shell.spawn()? })
-    }
-
-    fn spawn(&self, command: &mut Command) -> io::Result<Child> {
-        command.process_group(self.keeper.id().cast_signed()).spawn()
-    }
-}
-
-impl Drop for CommandGroup {
-    fn drop(&mut self) {
-        // The keeper has not been waited for, so its number is nobody else's.
-        if let Some(group) = Pid::from_raw(self.keeper.id().cast_signed()) {
-            let _ = kill_process_group(group, Signal::KILL);
-        }
-        let _ = self.keeper.wait();
     }
 }
 
@@ -130,7 +97,7 @@ pub(crate) struct Pipe {
 
 impl Pipe {
     pub(crate) fn start(
-        group: &CommandGroup,
+        group: &ProcessGroup,
         order: Order<'_>,
         input: CommandInput,
     ) -> Result<Self> {
@@ -376,7 +343,7 @@ mod tests {
         silence_max: Duration,
         stop: Arc<AtomicBool>,
     ) -> Result<String> {
-        let group = CommandGroup::new().unwrap();
+        let group = ProcessGroup::new().unwrap();
         let variables = vec![("PYTHONHASHSEED".to_string(), "0".to_string())];
         let shell =
             Shell { variables, prelude: "greet() { echo hello; }\n".to_string(), python: None };
@@ -438,7 +405,7 @@ mod tests {
     fn nothing_outlives_the_group() {
         let folder = tempfile::tempdir().unwrap();
         let mark = folder.path().join("pid");
-        let group = CommandGroup::new().unwrap();
+        let group = ProcessGroup::new().unwrap();
         let shell = Shell::default();
         let command = format!("sleep 600 & echo $! > {}; sleep 600", mark.display());
         let order = Order {

@@ -1,6 +1,6 @@
 //! Random numbers, random order, and numbers for texts: always the same for the same seed or text.
 
-use count::Phase;
+use metrics::Phase;
 
 /// A stream of random numbers (splitmix64): all of 64 bits, and nothing to set up.
 #[derive(Clone, Debug)]

@@ -1,6 +1,6 @@
 //! Another order of samples, here or among all trainers; always the same for the same seed.
 
-use count::Phase;
+use metrics::Phase;
 
 use crate::error::{Error, ExchangeError, Result};
 use crate::random::{mix, shuffle};

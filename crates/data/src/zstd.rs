@@ -3,9 +3,9 @@
 use std::io::{self, Read};
 use std::sync::{Arc, Mutex};
 
+use base::EvenIfPoisoned;
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
-use tensor::EvenIfPoisoned;
 
 /// Bytes that lie unpacked at once, about.
 const BLOCK_BYTES: usize = 256 << 10;

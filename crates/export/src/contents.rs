@@ -6,9 +6,10 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use count::Phase;
+use base::EvenIfPoisoned;
+use metrics::Phase;
 use program::{OpDesc, Program, stream};
-use tensor::{DType, EvenIfPoisoned, Rows, Shape, Tensor, Value};
+use tensor::{DType, Rows, Shape, Tensor, Value};
 use train::folder::{About, Folder, Manifest, SavedFile};
 
 use crate::error::{Error, Result};

@@ -3,7 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
-use tensor::{DType, DidYouMean};
+use base::DidYouMean;
+use tensor::DType;
 
 /// The result of this crate's functions.
 pub type Result<T> = std::result::Result<T, Error>;

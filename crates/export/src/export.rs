@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use count::Phase;
-use tensor::DidYouMean;
+use base::DidYouMean;
+use metrics::Phase;
 
 use crate::contents::{Contents, HeldForm, HeldVar};
 use crate::error::{Error, Result};

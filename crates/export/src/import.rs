@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::Path;
 
-use count::Phase;
+use base::DidYouMean;
+use metrics::Phase;
 use program::distributed::server_of;
 use program::stream;
-use tensor::{DidYouMean, Rows, Value};
+use tensor::{Rows, Value};
 use train::Scope;
 use train::folder::{About, SavedPart, SavedVar, Transaction};
 

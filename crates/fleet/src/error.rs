@@ -4,8 +4,8 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use base::DidYouMean;
 use ps::Endpoint;
-use tensor::DidYouMean;
 
 /// What can go wrong when a process finds its place in a cluster, or starts one.
 #[derive(thiserror::Error)]
@@ -34,7 +34,7 @@ pub enum Error {
         /// The variable.
         name: &'static str,
         /// What is wrong with it.
-        source: tell::FilterError,
+        source: logging::FilterError,
     },
     /// A variable that has another word than it can have.
     #[error("environment variable {name} is `{value}`, it must be one of {}.{near}", .known.join(", "))]

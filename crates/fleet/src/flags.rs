@@ -8,8 +8,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use base::{DidYouMean, EvenIfPoisoned};
 use ps::tcp::Patience;
-use tensor::{DidYouMean, EvenIfPoisoned};
+
 use train::remote::Locate;
 use train::serve::{Serving, SnapshotSettings};
 use train::server_list;

@@ -3,8 +3,8 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use tell::{Glog, LogFilter, LogFormat, LogIdentity, LogSettings, ProgressMode};
-use tensor::{DidYouMean, EvenIfPoisoned};
+use base::{DidYouMean, EvenIfPoisoned};
+use logging::{Glog, LogFilter, LogFormat, LogIdentity, LogSettings, ProgressMode};
 
 use crate::env::{
     self, EnvVars, FoundVar, GLOG_MIN_LEVEL, GLOG_V, LOG, LOG_FORMAT, PROGRESS, PROGRESS_SECS,
@@ -13,7 +13,7 @@ use crate::env::{
 use crate::error::{Error, Result};
 use crate::role::Role;
 
-pub use tensor::printable;
+pub use base::printable;
 
 /// What a front says where the environment says nothing, or instead of it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -44,24 +44,24 @@ pub(crate) fn begin_with(choice: LogChoice) -> Result<()> {
         settings.identity = LogIdentity { role: Some("launcher"), rank: None };
     }
     if !std::mem::replace(&mut *is_begun, true) {
-        tell::show_progress(mode, note_every);
-        tell::start(settings);
+        logging::show_progress(mode, note_every);
+        logging::start(settings);
     } else if choice.is_launcher {
-        tell::set_format(settings.format);
-        tell::set_identity(settings.identity);
+        logging::set_format(settings.format);
+        logging::set_identity(settings.identity);
     }
     Ok(())
 }
 
 /// Takes lines that move away for a moment: something else is about to be written to the terminal.
 pub fn make_room() {
-    tell::make_room();
+    logging::make_room();
 }
 
 /// Lines of this process carry its role from now on.
 pub(crate) fn identify(role: &Role) {
     let name = if role.is_server() { "server" } else { "trainer" };
-    tell::set_identity(LogIdentity { role: Some(name), rank: Some(role.id) });
+    logging::set_identity(LogIdentity { role: Some(name), rank: Some(role.id) });
 }
 
 fn settings(vars: EnvVars<'_>) -> Result<LogSettings> {
@@ -94,11 +94,11 @@ fn progress(vars: EnvVars<'_>) -> Result<ProgressMode> {
 
 /// How often the log of this process gets a line about progress. What makes no sense was an error before.
 pub(crate) fn noted_every() -> Duration {
-    note_every(EnvVars(&env::process)).unwrap_or(tell::NOTE_EVERY)
+    note_every(EnvVars(&env::process)).unwrap_or(logging::NOTE_EVERY)
 }
 
 fn note_every(vars: EnvVars<'_>) -> Result<Duration> {
-    let Some(found) = vars.first(PROGRESS_SECS) else { return Ok(tell::NOTE_EVERY) };
+    let Some(found) = vars.first(PROGRESS_SECS) else { return Ok(logging::NOTE_EVERY) };
     let seconds = found.value.parse().ok().filter(|seconds: &f64| *seconds > 0.0);
     let every = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     // Less than a millisecond would be no pause at all.

@@ -1,7 +1,7 @@
 //! How trainers and servers keep step, and the settings that go with it.
 
+use base::DidYouMean;
 use program::distributed::{Applies, Mode, Switches};
-use tensor::DidYouMean;
 use train::remote::CommunicatorConfig;
 use train::transpile::{Config, Threads};
 

@@ -4,12 +4,12 @@ use std::path::Path;
 use std::sync::{Once, OnceLock};
 use std::time::Instant;
 
-use count::NumberSource;
 use durable::Access;
+use metrics::NumberSource;
+use monitor::{ProcessName, ProcessServer};
 use ps::counters::PsSource;
 use ps::lines::Line;
 use train::counters::TrainSource;
-use watch::{ProcessName, ProcessServer};
 
 use crate::env::{
     self, EnvVars, LAST_STATE, METRICS_HOST, METRICS_PORT, OWN_IP, RESTARTS, ROLE, SERVER_ID,
@@ -51,7 +51,7 @@ pub fn begin(role: Option<&Role>) {
             Line::warning("watch", text).say();
         };
         let server = started.map_err(problem).ok();
-        count::set_on();
+        metrics::set_on();
         Some(ShownProcess { server, name, start: Instant::now() })
     });
 }
@@ -73,7 +73,7 @@ pub fn end() {
     let vars = EnvVars(&env::process);
     let (Some(Some(shown)), Some(file)) = (SHOWN.get(), vars.first(LAST_STATE)) else { return };
     let samples: Vec<_> = sources().iter().flat_map(|source| source.samples()).collect();
-    let text = watch::state_json(&shown.name, shown.start, &samples).to_string();
+    let text = monitor::state_json(&shown.name, shown.start, &samples).to_string();
     if let Err(error) = write(Path::new(&file.value), &text) {
         Line::warning("watch", format!("no last numbers in {}: {error}", file.value)).say();
     }

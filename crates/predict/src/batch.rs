@@ -67,7 +67,7 @@ impl Samples {
     pub(crate) fn place(&self, name: &str) -> Result<usize> {
         self.slots.iter().position(|slot| slot.name == name).ok_or_else(|| Error::UnknownSlot {
             slot: name.to_string(),
-            near: tensor::DidYouMean::among(name, self.slots.iter().map(|slot| slot.name.as_str())),
+            near: base::DidYouMean::among(name, self.slots.iter().map(|slot| slot.name.as_str())),
             known: self.slots.iter().map(|slot| slot.name.clone()).collect(),
         })
     }

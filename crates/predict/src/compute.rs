@@ -3,7 +3,8 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tensor::{EvenIfPoisoned, Lod, Shape, Tensor};
+use base::EvenIfPoisoned;
+use tensor::{Lod, Shape, Tensor};
 
 use crate::batch::Samples;
 use crate::cores::{Entered, JoinedRequest};

@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
-use tensor::{EvenIfPoisoned, Tensor};
+use base::EvenIfPoisoned;
+use tensor::Tensor;
 
 use crate::batch::Samples;
 use crate::error::{Error, Result};

@@ -1,6 +1,7 @@
 //! What can go wrong with a prediction.
 
-use tensor::{DType, DidYouMean};
+use base::DidYouMean;
+use tensor::DType;
 
 /// A prediction that cannot be made, or a server that cannot be started.
 #[derive(thiserror::Error)]

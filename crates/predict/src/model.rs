@@ -4,11 +4,12 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use base::EvenIfPoisoned;
 use ctr::{EncodedModel, Encoding};
 use data::DataFrame;
 use program::Program;
 use program::op::computes_by_sample;
-use tensor::{EvenIfPoisoned, Tensor, Value};
+use tensor::{Tensor, Value};
 use train::{Executor, Feed, PackedWeights, Scope};
 
 use crate::batch::Samples;

@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, RwLock, Weak};
 use std::time::Duration;
 
+use base::EvenIfPoisoned;
 use ctr::Encoding;
 use data::DataFrame;
-use tensor::{EvenIfPoisoned, Tensor};
+use tensor::Tensor;
 use train::Feed;
 
 use crate::batch::Samples;
@@ -173,7 +174,7 @@ impl Predictor {
             return model.predict(batch);
         }
         if let Some(slot) = batch.slots().iter().find(|slot| !model.slots().contains(slot)) {
-            let (slot, near) = (slot.name.clone(), tensor::DidYouMean::default());
+            let (slot, near) = (slot.name.clone(), base::DidYouMean::default());
             let known = model.slots().iter().map(|slot| slot.name.clone()).collect();
             return Err(Error::UnknownSlot { slot, near, known });
         }
@@ -200,7 +201,7 @@ impl Predictor {
         let slots = model.slots();
         if let Some(name) = feed.names().find(|name| slots.iter().all(|slot| slot.name != *name)) {
             let known: Vec<String> = slots.iter().map(|slot| slot.name.clone()).collect();
-            let near = tensor::DidYouMean::among(name, known.iter().map(String::as_str));
+            let near = base::DidYouMean::among(name, known.iter().map(String::as_str));
             return Err(Error::UnknownSlot { slot: name.to_string(), near, known });
         }
         if let Some(slot) = slots.iter().find(|slot| feed.get(&slot.name).is_none()) {

@@ -1,6 +1,7 @@
 //! What can go wrong while building or running a program.
 
-use tensor::{DType, DidYouMean};
+use base::DidYouMean;
+use tensor::DType;
 
 use crate::site::Site;
 use crate::var::VarDesc;

@@ -6,11 +6,21 @@
 
 use std::sync::Arc;
 
-use tensor::{Tensor, Value};
+use tensor::{KeyedTable, Tensor, Value};
 
 use crate::distributed::ServerId;
 use crate::distributed::route::{LookUpRoute, Recv, SaveRoute, Send};
-use crate::error::Result;
+use crate::error::{Error, Result};
+
+/// A look-up in a table of which this trainer holds some rows.
+pub struct HeldLookUp<'a> {
+    /// Where the rows are.
+    pub route: &'a LookUpRoute,
+    /// Lists of ids.
+    pub ids: &'a [&'a Tensor],
+    /// The rows that this trainer holds.
+    pub table: &'a mut KeyedTable,
+}
 
 /// The servers, as a trainer's ops see them. Each call gets what the op is to do, which was read from
 /// its attributes when the program was prepared.
@@ -41,6 +51,11 @@ pub trait Remote {
         ids: &[&Tensor],
         out: &mut [Tensor],
     ) -> Result<()>;
+
+    /// The same of a table of which this trainer holds some rows: those that are missing come into it.
+    fn look_up_held(&mut self, _look_up: HeldLookUp<'_>, _out: &mut [Tensor]) -> Result<()> {
+        Err(Error::NoHost { op: String::new(), what: "parameter servers" })
+    }
 
     /// `checkpoint_notify`: asks the servers to write their shards of a table.
     fn checkpoint_notify(&mut self, save: &SaveRoute) -> Result<()>;

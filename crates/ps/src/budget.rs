@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Bytes that anything that is held costs, however small it is.
 pub(crate) const THING_BYTES: u64 = 128;
 
-/// What all peers of a server may hold together. Clones share it.
+/// The memory that all peers of a server may hold together. Clones share it.
 #[derive(Clone, Debug)]
 pub(crate) struct Budget(Arc<BudgetState>);
 
@@ -22,7 +22,7 @@ struct BudgetState {
     n_accounts: AtomicU64,
 }
 
-/// What a peer holds. Clones share it.
+/// The memory that a peer holds. Clones share it.
 #[derive(Clone, Debug)]
 pub(crate) struct Account(Arc<AccountState>);
 
@@ -35,7 +35,7 @@ struct AccountState {
 /// Something that is held, until it is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
-    /// None: nobody counts.
+    /// None: not counted.
     account: Option<Account>,
     n_bytes: u64,
 }
@@ -43,9 +43,9 @@ pub(crate) struct Held {
 /// A peer holds more than its share, and all peers together too much.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Overfull {
-    /// What the peer holds.
+    /// Bytes that the peer holds.
     pub(crate) n_bytes: u64,
-    /// What all may hold together.
+    /// Bytes that all peers may hold together.
     pub(crate) n_bytes_max: u64,
 }
 
@@ -61,7 +61,7 @@ impl Budget {
         Account(Arc::new(AccountState { budget: self.clone(), n_bytes: AtomicU64::new(0) }))
     }
 
-    /// What all hold now.
+    /// Bytes that all peers hold now.
     #[cfg(test)]
     pub(crate) fn n_bytes(&self) -> u64 {
         self.0.n_bytes.load(Ordering::Relaxed)
@@ -105,7 +105,7 @@ impl Account {
 }
 
 impl Held {
-    /// It is so large now. It counts also if that is too much: whoever holds it drops it.
+    /// Sets the size to `n_bytes`. The new size counts even if it is over the limit; the holder then drops it.
     pub(crate) fn set(&mut self, n_bytes: u64) -> Result<(), Overfull> {
         let before = std::mem::replace(&mut self.n_bytes, n_bytes);
         let Some(account) = &self.account else { return Ok(()) };
@@ -137,7 +137,7 @@ mod tests {
         let (one, other) = (budget.account(), budget.account());
         let mut large = one.hold(90).unwrap();
         let small = other.hold(40).unwrap();
-        assert_eq!(budget.n_bytes(), 130, "who holds less than its share is never refused");
+        assert_eq!(budget.n_bytes(), 130, "a holder below its share is never refused");
         assert_eq!(large.set(91), Err(Overfull { n_bytes: 91, n_bytes_max: 100 }));
         drop(large);
         assert_eq!(budget.n_bytes(), 40);

@@ -170,7 +170,7 @@ impl<'a> Writer<'a> {
 pub struct Destination<'a> {
     /// Memory that can be used again.
     pub pool: &'a mut Pool,
-    /// What the sender lends: tensors there stay there.
+    /// Memory that the sender lends: tensors there stay there.
     pub(crate) window: Option<&'a Arc<Window>>,
 }
 
@@ -228,7 +228,7 @@ pub fn value_blobs<'a>(value: &'a mut Value, blobs: &mut Blobs<'a>) {
     }
 }
 
-const NO_MEMORY: Error = Error::Malformed("there is no memory for what it says that it holds");
+const NO_MEMORY: Error = Error::Malformed("not enough memory for the length that it declares");
 
 /// Memory for what follows. The system gives it when it is written to: not more of it than has come.
 fn zeros<T: bytemuck::Zeroable>(n: usize) -> Result<Vec<T>> {

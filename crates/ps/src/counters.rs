@@ -1,16 +1,16 @@
-//! What this crate counts while a job runs: the bytes of connections, and the work of a server.
-//! docs/guides/watching.md lists all names.
+//! Counters of this crate while a job runs: the bytes of connections, and the work of a server. docs/guides/watching.md lists all
+//! names.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use count::{Busy, Labelled, NumberKind, NumberSource, Sample};
-use tensor::EvenIfPoisoned;
+use base::EvenIfPoisoned;
+use metrics::{Busy, Labelled, NumberKind, NumberSource, Sample};
 
 use crate::hot_keys::HotKeys;
 
-count::counters! {
-    /// What goes to other processes of the job and comes from them.
+metrics::counters! {
+    /// Traffic to and from the other processes of the job.
     pub struct NetworkCounters = "network" {
         /// Bytes that were written to connections.
         sent_bytes: Counter,
@@ -21,8 +21,8 @@ count::counters! {
     }
 }
 
-count::counters! {
-    /// What a server does.
+metrics::counters! {
+    /// The work of a server.
     pub struct ServerCounters = "server" {
         /// Time of all threads that found rows and parameters for trainers.
         finding_seconds: Seconds,

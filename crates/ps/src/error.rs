@@ -1,4 +1,4 @@
-//! What can go wrong between trainers and servers.
+//! Errors between trainers and servers.
 
 use std::str::FromStr;
 
@@ -10,32 +10,32 @@ use crate::refusal::Refusal;
 use crate::tls_failure::TlsFailure;
 use crate::unproved::{SECRET_BYTES_MIN, Unproved};
 
-/// What can go wrong between trainers and servers.
+/// An error between trainers and servers.
 #[derive(thiserror::Error)]
 pub enum Error {
     /// Text that should be `host:port`.
-    #[error("`{0}` is no end point: `host:port` is needed, such as 127.0.0.1:6174")]
+    #[error("`{0}` is not an end point: `host:port` is needed, such as 127.0.0.1:6174")]
     BadEndpoint(String),
 
-    /// Bytes that are no message of ours.
+    /// Bytes that are not one of our messages.
     #[error("not a message of this protocol: {0}")]
     Malformed(&'static str),
 
     /// A frame longer than the limit.
     #[error("a frame of {n_bytes} bytes, at most {n_bytes_max} are allowed here")]
     FrameTooLong {
-        /// What it claims.
+        /// The size that it claims.
         n_bytes: u64,
-        /// What is allowed.
+        /// The largest size allowed.
         n_bytes_max: u64,
     },
 
     /// A peer sends more than a server holds for it.
     #[error("{n_bytes} bytes are held for this peer, and at most {n_bytes_max} for all")]
     Overfull {
-        /// What is held for it.
+        /// Bytes held for it.
         n_bytes: u64,
-        /// What is held for all.
+        /// Limit of the bytes held for all.
         n_bytes_max: u64,
     },
 
@@ -67,7 +67,7 @@ pub enum Error {
         SECRET_BYTES_MIN
     )]
     ShortSecret {
-        /// What it has.
+        /// Its length.
         n_bytes: usize,
     },
 
@@ -80,7 +80,7 @@ pub enum Error {
          without a launcher need none if all addresses are private, unless PADDLEWHEEL_REQUIRE_SECRET=1"
     )]
     NoSecret {
-        /// What is not of this machine alone.
+        /// The end point that other machines can reach.
         endpoint: Endpoint,
     },
 
@@ -93,7 +93,7 @@ pub enum Error {
     NotEncrypted {
         /// Where it is.
         endpoint: Endpoint,
-        /// What is wrong.
+        /// The fault.
         why: TlsFailure,
     },
 
@@ -102,7 +102,7 @@ pub enum Error {
     Unproved {
         /// Where it is.
         endpoint: Endpoint,
-        /// What is wrong with its proof.
+        /// The fault in its proof.
         why: Unproved,
     },
 
@@ -122,20 +122,20 @@ pub enum Error {
     /// No answer came in time.
     #[error("waited {waited_ms} ms for {what} from server {endpoint}{missing}")]
     Deadline {
-        /// Who should have answered.
+        /// The server that should have answered.
         endpoint: Endpoint,
-        /// What was waited for.
+        /// The awaited answer.
         what: &'static str,
         /// How long.
         waited_ms: u64,
-        /// Who kept the server from answering, if it said so.
+        /// The trainers that kept the server from answering, if it named them.
         missing: Missing,
     },
 
-    /// The waiting thread was told to stop.
+    /// The waiting thread was asked to stop.
     #[error("interrupted while waiting for server {endpoint}")]
     Interrupted {
-        /// Whose answer was waited for.
+        /// The server that the thread waited for.
         endpoint: Endpoint,
     },
 
@@ -161,7 +161,7 @@ pub enum Error {
 
     /// Nobody answers where all processes of a job should meet.
     #[error(
-        "nobody answered at the rendezvous {master} for {} s ({last}); is the process there started, and \
+        "no process answered at the rendezvous {master} for {} s ({last}); is the process there started, and \
          its address right?", .waited_ms / 1000
     )]
     NoMaster {
@@ -180,7 +180,7 @@ pub enum Error {
         master: Endpoint,
         /// How long it was waited for them.
         waited_ms: u64,
-        /// Who came and who did not.
+        /// Names the processes that came and those that did not.
         missing: String,
     },
 
@@ -189,7 +189,7 @@ pub enum Error {
     Apart {
         /// Where.
         master: Endpoint,
-        /// Who does not fit with whom.
+        /// The conflict between the reports.
         why: String,
     },
 
@@ -197,7 +197,7 @@ pub enum Error {
     #[error(transparent)]
     Trainers(#[from] Failure),
 
-    /// The waiting thread was told to stop.
+    /// The waiting thread was asked to stop.
     #[error("interrupted while waiting for other trainers")]
     Stopped,
 
@@ -217,7 +217,7 @@ impl From<Overfull> for Error {
     }
 }
 
-/// What an error says of the processes of the job.
+/// The interruption of a job that an error reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interruption {
     /// A process is lost, or the job has gone back to a cut without this process.
@@ -227,8 +227,7 @@ pub enum Interruption {
 }
 
 impl Error {
-    /// What it says of the processes of the job: a job that recovers goes on after an interruption. None if the
-    /// error is final.
+    /// The interruption that this error reports: a job that recovers continues after it. None if the error is final.
     pub fn interruption(&self) -> Option<Interruption> {
         match self {
             Error::OtherTerm { .. } | Error::ServerLost { .. } => Some(Interruption::PeerLost),
@@ -241,7 +240,7 @@ impl Error {
         }
     }
 
-    /// What went wrong with a connection before the first message.
+    /// Names the fault of a connection before the first message.
     pub(crate) fn of_connection(endpoint: &Endpoint, error: std::io::Error) -> Self {
         match TlsFailure::of(&error) {
             Some(why) => Error::NotEncrypted { endpoint: endpoint.clone(), why },

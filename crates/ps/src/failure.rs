@@ -1,6 +1,6 @@
 //! Why trainers cannot go on together.
 
-/// Why trainers cannot go on together. All of them get the same one: who sees it first tells the others.
+/// The reason why the trainers cannot continue together. All of them get the same one: the first to see it tells the others.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
     /// A trainer is gone.
@@ -12,7 +12,7 @@ pub enum Failure {
         trainer: u32,
         /// Where it was.
         endpoint: String,
-        /// What was seen.
+        /// The reason.
         why: String,
     },
 
@@ -25,7 +25,7 @@ pub enum Failure {
         trainer: u32,
         /// Where it was.
         endpoint: String,
-        /// What was to be exchanged.
+        /// The exchange.
         what: String,
     },
 
@@ -34,7 +34,7 @@ pub enum Failure {
         "trainer {waiting} waited {waited_ms} ms for {what}: {missing} did not come; is each of them started, and its end point right?"
     )]
     Missing {
-        /// Who waited.
+        /// The trainer that waited.
         waiting: u32,
         /// How long.
         waited_ms: u64,
@@ -51,11 +51,11 @@ pub enum Failure {
     Differ {
         /// One of them.
         left: u32,
-        /// What it says.
+        /// Its own account.
         left_says: String,
         /// The other.
         right: u32,
-        /// What it says.
+        /// Its own account.
         right_says: String,
     },
 

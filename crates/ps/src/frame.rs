@@ -35,7 +35,7 @@ pub struct Frame<'a, M> {
     pub body: &'a M,
 }
 
-/// What can be in a frame.
+/// A message that a frame can carry.
 pub trait Message: Sized {
     /// The number of its kind.
     fn kind(&self) -> u16;
@@ -179,7 +179,7 @@ pub fn read_into<M: Message>(
     Ok((head.id, body))
 }
 
-/// What a frame says of itself before anything else.
+/// The first bytes of a frame, which describe the rest.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Head {
     kind: u16,

@@ -1,16 +1,16 @@
-//! Lines users and scripts wait for: who says them, and their words.
+//! Lines that users and scripts wait for, with their speakers and their words.
 //!
 //! Fluid writes them to stderr with a stamp before them, `I0318 21:47:01.298220  4242 file.cc:1] …`;
 //! people search their logs for them, so words and form are kept and tested. Where Fluid names a file
-//! of its C++, the part of ours that speaks is named: there is no such file here. Times are UTC.
+//! of its C++, the part of ours that speaks is named: such a file does not exist here. Times are UTC.
 
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::sync::Mutex;
 use std::time::{Duration, SystemTime};
 
-use count::CalendarTime;
-use tensor::EvenIfPoisoned;
+use base::EvenIfPoisoned;
+use metrics::CalendarTime;
 
 use crate::endpoint::Endpoint;
 use crate::error::trainers_have;
@@ -93,8 +93,8 @@ impl Line {
         Self { severity, site: SAID, text: text.into() }
     }
 
-    /// Hands the line to who writes the log of this process. If nobody does, it goes to stderr in one piece; a
-    /// closed stderr is ignored.
+    /// Passes the line to the writer of this process's log. Without one, it goes to stderr in one piece; a closed stderr is
+    /// ignored.
     pub fn say(&self) {
         if tracing::dispatcher::has_been_set() {
             return emit(self);
@@ -245,7 +245,7 @@ pub fn name_of_another_user(endpoint: &Endpoint, user: u32) -> Line {
 /// Other machines are spoken to without a secret.
 pub fn insecure(endpoint: &Endpoint) -> Line {
     let text = format!(
-        "INSECURE: the job has no secret; whoever reaches {endpoint} can read and change what is trained"
+        "INSECURE: the job has no secret; any process that reaches {endpoint} can read and change the model"
     );
     Line::warning("network", text)
 }
@@ -253,7 +253,7 @@ pub fn insecure(endpoint: &Endpoint) -> Line {
 /// Other machines of a private network are spoken to without a secret.
 pub fn keyed() -> Line {
     let text = "the job has no secret: on private addresses each process shows a key of its own, servers keep the keys \
-                of the first trainers and let nobody else in, and whoever comes first is taken for a trainer; to close \
+                of the first trainers and refuse all others, and the first process to come counts as a trainer; to close \
                 it, run `(umask 077; openssl rand -hex 32 > secret)` once and give all processes this file with \
                 PADDLEWHEEL_SECRET_FILE";
     Line::warning("network", text)

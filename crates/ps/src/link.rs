@@ -2,7 +2,7 @@
 //!
 //! Changes are numbered and kept until the server says it has served them; a new connection begins
 //! with a greeting, learns how far the server got, and sends the rest again. Questions are kept
-//! until they are answered. So whatever the network does, each change is served once.
+//! until they are answered. Each change is therefore served once, even if the network loses or repeats data.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::unproved::Unproved;
 /// Ids of questions have this bit, numbers of changes do not.
 const QUESTION: u64 = 1 << 63;
 
-/// What a refusal may be late, compared with the first one.
+/// How much later than the first refusal another one may come.
 const RIVAL_MS: u64 = 500;
 
 /// How a link behaves.

@@ -30,7 +30,7 @@ impl fmt::Display for Term {
     }
 }
 
-/// What a server tells a trainer that is not in its term.
+/// The state of a server, for a trainer that is not in its term.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TermState {
     /// The server's term.
@@ -52,7 +52,7 @@ impl fmt::Display for TermState {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoCommonCut(pub Vec<Vec<u64>>);
 
-/// What a trainer does when all servers have answered its greeting.
+/// The next step of a trainer once all servers have answered its greeting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// It is let in everywhere.
@@ -63,8 +63,8 @@ pub enum Next {
     KeepsNone(usize),
 }
 
-/// What a trainer does after it has greeted all servers with a term, first with [`Term::default`].
-/// A server that welcomed it sends no state.
+/// The next step of a trainer that has greeted all servers with a term, first with [`Term::default`]. A server that welcomed it
+/// sends no state.
 pub fn next(said: Term, answers: &[Option<TermState>]) -> Result<Next, NoCommonCut> {
     let welcome = answers.iter().position(Option::is_none);
     let states: Vec<TermState> = answers.iter().flatten().cloned().collect();

@@ -11,9 +11,9 @@ pub enum Refusal {
         "protocol version {theirs} is spoken, {ours} is needed: install the same release on all machines"
     )]
     Version {
-        /// What the server speaks.
+        /// The version of the server.
         ours: u32,
-        /// What it was spoken to in.
+        /// The version of the peer.
         theirs: u32,
     },
 
@@ -41,9 +41,9 @@ pub enum Refusal {
     OtherModel {
         /// The first parameter that differs.
         var: String,
-        /// What the server has.
+        /// The server's value.
         ours: String,
-        /// What the trainer looks for.
+        /// The trainer's value.
         theirs: String,
     },
 
@@ -105,7 +105,7 @@ pub enum Refusal {
     BadValue {
         /// The variable.
         var: String,
-        /// What does not fit.
+        /// The mismatch.
         detail: String,
     },
 
@@ -114,14 +114,14 @@ pub enum Refusal {
     NotFinite {
         /// The variable.
         var: String,
-        /// Who sent it.
+        /// The trainer that sent it.
         trainer: u32,
     },
 
     /// More rounds than the others have done.
     #[error("trainer {trainer} is {n} rounds ahead of the others")]
     Ahead {
-        /// Who.
+        /// The trainer.
         trainer: u32,
         /// How far.
         n: u32,
@@ -132,7 +132,7 @@ pub enum Refusal {
         "trainer {trainer} closes its part of round {round}, but this server has no part of it for round {expected}: start the job again from its last saved model"
     )]
     MissingPart {
-        /// Who.
+        /// The trainer.
         trainer: u32,
         /// The round it closes.
         round: u64,
@@ -153,7 +153,7 @@ pub enum Refusal {
         round: u64,
     },
 
-    /// Bytes that are no message.
+    /// Bytes that are not a message.
     #[error("not a message of this protocol: {0}")]
     Malformed(String),
 
@@ -162,9 +162,9 @@ pub enum Refusal {
         "trainer {trainer} died: {how} {silent_ms} ms ago, in round {round}; the job needs all trainers"
     )]
     TrainerLost {
-        /// Who.
+        /// The trainer.
         trainer: u32,
-        /// What was seen.
+        /// The observation.
         how: String,
         /// Since when.
         silent_ms: u64,
@@ -181,11 +181,11 @@ pub enum Refusal {
         "trainer {trainer} is out of step: it is at {ours}, the others at {theirs}; all trainers must exchange in the same order, and one that was started again cannot join in between"
     )]
     OutOfStep {
-        /// Who.
+        /// The trainer.
         trainer: u32,
-        /// What it came for.
+        /// Its own purpose.
         ours: String,
-        /// What the others came for.
+        /// The purpose of the others.
         theirs: String,
     },
 
@@ -194,7 +194,7 @@ pub enum Refusal {
         "trainer {trainer} takes no part in the job any more, so nothing can be exchanged with it; all trainers must exchange before any of them ends"
     )]
     Absent {
-        /// Who.
+        /// The trainer.
         trainer: u32,
     },
 
@@ -209,7 +209,7 @@ pub enum Refusal {
         "this server does not save to `{dir}`: it writes below {roots} only; start it with --save_root (FLAGS_save_root) for other folders"
     )]
     Elsewhere {
-        /// What was asked for.
+        /// The requested folder.
         dir: String,
         /// Where it writes.
         roots: String,
@@ -221,9 +221,9 @@ pub enum Refusal {
          trainers: send less at a time, or start servers with a larger FLAGS_request_memory_mb"
     )]
     TooMuch {
-        /// What is held for the trainer.
+        /// Bytes held for the trainer.
         n_bytes: u64,
-        /// What is held for all.
+        /// Limit of the bytes held for all.
         n_bytes_max: u64,
     },
 
@@ -237,9 +237,9 @@ pub enum Refusal {
     /// A cut that the term did not begin from.
     #[error("cut {cut} cannot be recalled: this term began from cut {base}")]
     NoSuchCut {
-        /// What was asked for.
+        /// The requested cut.
         cut: u64,
-        /// What the term began from.
+        /// The cut that the term began from.
         base: u64,
     },
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-/// Why there is no encrypted connection, or cannot be one.
+/// The reason why an encrypted connection does not exist, or cannot be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TlsFailure {
     /// A file that is none of use.
@@ -10,7 +10,7 @@ pub enum TlsFailure {
     File {
         /// Which.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         why: String,
     },
 
@@ -30,7 +30,7 @@ pub enum TlsFailure {
     Refused {
         /// The file.
         shown: String,
-        /// What it finds wrong with it.
+        /// The fault that it reports.
         fault: CertificateFault,
     },
 
@@ -60,13 +60,13 @@ pub enum TlsFailure {
     Other(String),
 }
 
-/// What is wrong with a certificate.
+/// A fault in a certificate.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CertificateFault {
     /// Its time is over.
     #[error("has expired, or is not valid yet: make a new one, and compare the clocks")]
     Expired,
-    /// Nobody here knows who signed it.
+    /// The authority that signed it is not known here.
     #[error("is of an authority that is not among those of the other side (PADDLEWHEEL_TLS_CA)")]
     UnknownAuthority,
     /// It is somebody else's.
@@ -75,9 +75,9 @@ pub enum CertificateFault {
          (--tls_name) which name all of them have"
     )]
     OtherName {
-        /// Who was spoken to.
+        /// The name that was expected.
         expected: String,
-        /// What the certificate says.
+        /// The name in the certificate.
         presented: String,
     },
     /// There is none.
@@ -89,7 +89,7 @@ pub enum CertificateFault {
 }
 
 impl TlsFailure {
-    /// What an error of a socket says about encryption, if it does.
+    /// The failure of encryption in an error of a socket, if it is one.
     pub(crate) fn of(error: &std::io::Error) -> Option<Self> {
         error.get_ref().and_then(|inner| inner.downcast_ref::<Self>()).cloned()
     }

@@ -3,24 +3,24 @@
 /// A shorter secret could be guessed.
 pub(crate) const SECRET_BYTES_MIN: usize = 16;
 
-/// Why there is no proof.
+/// The reason why a proof is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unproved {
     /// The other side says that our proof is wrong, or we say so of its.
     #[error("secret")]
     Secret,
-    /// Whoever listens there does not know the secret.
-    #[error("whoever listens there does not know the secret of this job")]
+    /// The process that listens there does not know the secret.
+    #[error("the process that listens there does not know the secret of this job")]
     Impostor,
     /// A process without a secret met one that shows no key, or one that did not sign.
     #[error(
-        "its key: where there is no secret, every process shows a key of its own; give all processes of a job the same \
+        "its key: without a secret, every process shows a key of its own; give all processes of a job the same \
          PADDLEWHEEL_SECRET_FILE, or none of them"
     )]
     Key,
     /// Another process listens there than before.
     #[error(
-        "whoever listens there shows another key than before: if it was started again and has lost its key, start the \
+        "the process that listens there shows another key than before: if it was started again and has lost its key, start the \
          whole job again; if not, somebody has taken its place: give all processes the same PADDLEWHEEL_SECRET_FILE"
     )]
     OtherKey,
@@ -29,9 +29,9 @@ pub enum Unproved {
         "protocol version {theirs} is spoken, {ours} is needed: install the same release on all machines"
     )]
     Version {
-        /// What is spoken here.
+        /// The version of this side.
         ours: u32,
-        /// What is spoken there.
+        /// The version of the other side.
         theirs: u32,
     },
     /// Something else of this package listens there.

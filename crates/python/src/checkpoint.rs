@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Mutex;
 
+use base::EvenIfPoisoned;
 use pyo3::prelude::*;
-use tensor::EvenIfPoisoned;
 use train::io::{self, Checkpoint, Checkpoints, JobScope, NewestCheckpoint, StepsDone};
 use train::serve::server_op;
 

@@ -4,13 +4,14 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
+use base::EvenIfPoisoned;
 use data::{Dataset, DatasetKind, Exchange, Reader, Settings, Slot};
 use fleet::{env, pipes, stores};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 use pyo3::types::PyDict;
-use tensor::{DType, EvenIfPoisoned};
+use tensor::DType;
 use train::from_dataset::global_shuffle;
 use train::remote::Peers;
 

@@ -28,7 +28,7 @@ create_exception!(
 
 /// The sentence of an error, with names of files and peers in it, which Python writes to terminals.
 fn shown(error: &dyn std::error::Error) -> String {
-    tensor::printable(&error.to_string()).into_owned()
+    base::printable(&error.to_string()).into_owned()
 }
 
 /// What a script would expect to catch.

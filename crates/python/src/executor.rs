@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
+use base::EvenIfPoisoned;
 use fleet::flags::checks_nan_inf;
 use fleet::lifecycle::{self, Served};
 use program::Program;
@@ -10,7 +11,7 @@ use pyo3::exceptions::{PyAssertionError, PyRuntimeError, PySystemExit};
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 use pyo3::types::PyList;
-use tensor::{EvenIfPoisoned, Value};
+use tensor::Value;
 use train::serve::Serving;
 use train::{Feed, Scope, Trainer};
 

@@ -215,7 +215,7 @@ pub(crate) fn warn_if_empty(py: Python<'_>, program: &Program) -> PyResult<()> {
 }
 
 pub(crate) fn warn(py: Python<'_>, text: &str) -> PyResult<()> {
-    let text = std::ffi::CString::new(&*tensor::printable(text)).unwrap_or_default();
+    let text = std::ffi::CString::new(&*base::printable(text)).unwrap_or_default();
     PyErr::warn(py, &py.get_type::<PyUserWarning>(), &text, 1)
 }
 

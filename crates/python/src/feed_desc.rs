@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard};
 
+use base::EvenIfPoisoned;
 use data::{Error, FeedDesc, SlotDesc};
 use pyo3::exceptions::{PyKeyError, PyOSError};
 use pyo3::prelude::*;
-use tensor::EvenIfPoisoned;
 
 use crate::error::from_data;
 

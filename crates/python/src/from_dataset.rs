@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use base::EvenIfPoisoned;
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
-use tensor::{EvenIfPoisoned, Tensor};
+use tensor::Tensor;
 use train::from_dataset::{Observer, Pass, PassOptions, PassValue, Progress, Report, fetched_text};
 use train::{Error, Scope, Trainer};
 

@@ -5,7 +5,8 @@ mod tensor;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
 
-use ::tensor::{DType, EvenIfPoisoned, Shape, Tensor};
+use ::tensor::{DType, Shape, Tensor};
+use base::EvenIfPoisoned;
 use predict::{ModelFiles, Predictor};
 use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;

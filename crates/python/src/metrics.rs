@@ -2,11 +2,12 @@
 
 use std::sync::{Mutex, MutexGuard};
 
+use base::EvenIfPoisoned;
 use numpy::PyUntypedArray;
 use pyo3::exceptions::{PyIndexError, PyValueError, PyZeroDivisionError};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
-use tensor::{EvenIfPoisoned, Shape, Tensor};
+use tensor::{Shape, Tensor};
 use train::metrics::{Answers, Auc, Chunks, EditDistances, WeightedMean};
 
 use crate::array::{copy_array, to_numpy};

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
 
+use base::EvenIfPoisoned;
 use program::backward::ParamGrad;
 use program::optimizer::{self as kinds, ClipReach, LearningRate, Lookahead, MovingAverage};
 use program::{Builder, Optimizer, Program, Regularizer};
 use pyo3::exceptions::{PyAssertionError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use tensor::{DType, EvenIfPoisoned};
+use tensor::DType;
 
 use crate::backward::{Pair, check_callbacks, limits, parameter_names, wrap_pairs};
 use crate::error::{from_fleet, from_program};

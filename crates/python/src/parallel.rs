@@ -2,12 +2,13 @@
 
 use std::sync::{Arc, Mutex};
 
+use base::EvenIfPoisoned;
 use program::Program;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 use pyo3::types::{PyDict, PyList, PyTuple};
-use tensor::{EvenIfPoisoned, Tensor, Value};
+use tensor::{Tensor, Value};
 use train::Feed;
 use train::TrainerJob;
 use train::parallel::{LossScale, Parallel, join, split};

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
+use base::EvenIfPoisoned;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use tensor::{DType, EvenIfPoisoned, Tensor};
+use tensor::{DType, Tensor};
 use train::metrics::{Quality, ScoredBatch, ScoredSamples};
 
 use crate::array::copy_array;

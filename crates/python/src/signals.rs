@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use base::EvenIfPoisoned;
 use pyo3::prelude::*;
-use tensor::EvenIfPoisoned;
 
 /// How often a run looks for Ctrl-C.
 pub(crate) const SIGNALS_EVERY: Duration = Duration::from_millis(100);

@@ -6,11 +6,11 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
+use base::EvenIfPoisoned;
 use program::{Frame, Program, Site, Trace};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use tensor::EvenIfPoisoned;
 
 /// The line that calls a layer, and the one that calls its function.
 const N_USERS: usize = 2;

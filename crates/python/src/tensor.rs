@@ -2,9 +2,10 @@
 
 use std::sync::Mutex;
 
+use base::EvenIfPoisoned;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use tensor::{DType, EvenIfPoisoned, Lod, Rows, Shape, Tensor, Value};
+use tensor::{DType, Lod, Rows, Shape, Tensor, Value};
 use train::Scope;
 
 use crate::array::{copy_array, to_numpy};

@@ -1,7 +1,7 @@
 //! Names that users type and that are not there.
 
+use base::DidYouMean;
 use pyo3::prelude::*;
-use tensor::DidYouMean;
 
 pub(crate) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("__version__", env!("CARGO_PKG_VERSION"))?;

@@ -23,6 +23,7 @@ pub mod recorded;
 pub mod recovery;
 pub mod reference;
 pub mod saver;
+pub mod seeds;
 pub mod served;
 pub mod session;
 pub mod sim;

@@ -13,6 +13,7 @@ use ps::message::{
 };
 use ps::{Refusal, TrainerId, VarId};
 use tensor::{Rows, Tensor, Value};
+use testing::seeds::{is_one, seeds};
 use testing::sim::Rng;
 
 #[global_allocator]
@@ -118,7 +119,7 @@ fn damaged_frames_are_typed_errors() {
     let requests = encoded(&requests());
     let replies = encoded(&replies());
     let (mut n_passed, mut n_refused) = (0, 0);
-    for seed in 0..1_500_000 {
+    for seed in seeds(150_000) {
         let mut rng = Rng::new(seed);
         let list = if seed % 2 == 0 { &requests } else { &replies };
         let mut bytes = list[rng.below(list.len() as u64) as usize].clone();
@@ -130,11 +131,14 @@ fn damaged_frames_are_typed_errors() {
         *(if passed { &mut n_passed } else { &mut n_refused }) += 1;
     }
     // Damage to a number in a tensor cannot be seen; damage to the head must be.
-    assert!(n_refused > 500_000 && n_passed > 10_000, "{n_refused} refused, {n_passed} passed");
+    assert!(
+        (n_refused > 50_000 && n_passed > 1_000) || is_one(),
+        "{n_refused} refused, {n_passed} passed"
+    );
 }
 
 fn random_bytes_are_typed_errors() {
-    for seed in 0..500_000 {
+    for seed in seeds(50_000) {
         let mut rng = Rng::new(seed);
         let n = rng.below(200) as usize;
         let mut bytes: Vec<u8> = (0..n).map(|_| rng.bits() as u8).collect();

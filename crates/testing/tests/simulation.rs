@@ -4,15 +4,8 @@
 
 use ps::Refusal;
 use ps::server::{Apply, End};
+use testing::seeds::{is_one, seeds};
 use testing::sim::{Faults, GRACE_MS, Kill, Outcome, Plan, Report, Rng, SHARED, Size, Step, own};
-
-/// The runs of a law: so many, or the one that is asked for.
-fn seeds(n: u64) -> Vec<u64> {
-    match std::env::var("SEED") {
-        Ok(seed) => vec![seed.parse().expect("SEED is a number")],
-        Err(_) => (0..n).collect(),
-    }
-}
 
 fn size(rng: &mut Rng) -> Size {
     Size { servers: 1 + rng.below(3) as usize, trainers: 1 + rng.below(4) as u32 }
@@ -165,7 +158,7 @@ fn rounds_are_exact() {
         }
         n_repeated += report.n_repeated;
     }
-    assert!(n_repeated > 0 || seeds(2).len() == 1, "the network was too kind to prove anything");
+    assert!(n_repeated > 0 || is_one(), "the network was too kind to prove anything");
 }
 
 /// Sync: the units of a round are applied in any order, and heard of in any order; the results are those
@@ -198,7 +191,7 @@ fn units_of_a_round_are_applied_in_any_order() {
             }
         }
     }
-    assert!(n_shuffled > n_in_order || seeds(2).len() == 1, "{n_shuffled} of {n_in_order}");
+    assert!(n_shuffled > n_in_order || is_one(), "{n_shuffled} of {n_in_order}");
 }
 
 /// SSP: no trainer is further ahead of the slowest than allowed, and some are ahead. The rounds are
@@ -237,7 +230,7 @@ fn nobody_is_further_ahead_than_allowed() {
     }
     assert_eq!(n_ahead[0], 0, "sync is never ahead");
     let is_proof = n_ahead[1..].iter().all(|&n| n > 100);
-    assert!(is_proof || seeds(2).len() == 1, "{n_ahead:?}: trainers were in step by themselves");
+    assert!(is_proof || is_one(), "{n_ahead:?}: trainers were in step by themselves");
 }
 
 /// Async: everything is applied once and in its trainer's order. A trainer that asks for changes
@@ -307,7 +300,7 @@ fn a_killed_trainer_is_named() {
             assert!(end.is_some() || !all_came, "a server stays: SEED={seed}");
         }
     }
-    assert!(n_named > 100 || seeds(2).len() == 1, "{n_named} were told");
+    assert!(n_named > 100 || is_one(), "{n_named} were told");
 }
 
 /// Sync: a trainer that is killed and started again in time continues where the first process

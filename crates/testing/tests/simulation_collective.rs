@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use ps::collective::{Collective, Exchanged, Exchanges, Failure, Part, ReduceOp, Terms};
 use tensor::{Tensor, Value};
+use testing::seeds::seeds;
 use testing::sim::Rng;
 
 /// What is on its way from one trainer to another, in order.
@@ -259,13 +260,6 @@ fn expected(collective: Collective, rank: u32, n: u32, number: u64, size: usize)
         }
     };
     Value::Tensor(Tensor::new([numbers.len()], &numbers).unwrap())
-}
-
-fn seeds(n: u64) -> Vec<u64> {
-    match std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()) {
-        Some(seed) => vec![seed],
-        None => (0..n).collect(),
-    }
 }
 
 #[test]

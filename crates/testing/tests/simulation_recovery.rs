@@ -6,6 +6,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use ps::server::Apply;
+use testing::seeds::{is_one, seeds};
 use testing::sim::{
     Bug, Death, Faults, Moment, Outcome, Plan, Report, Size, Step, Survival, Survived, Who,
     damaging_plan, surviving_plan, wishing_plan,
@@ -13,14 +14,6 @@ use testing::sim::{
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().expect("a number"))
-}
-
-/// The runs of a law: so many, or those that are asked for.
-fn seeds(n: u64) -> Vec<u64> {
-    match number("SEED") {
-        Some(seed) => vec![seed],
-        None => (0..number("SEEDS").unwrap_or(n)).collect(),
-    }
 }
 
 /// What a job that was disturbed must have in common with one that was not.
@@ -91,7 +84,7 @@ fn a_job_survives_whatever_happens_to_it() {
     }
     let is_hard = sum.deaths > 200 && sum.back > 100 && sum.redone > 200 && sum.cuts > 500;
     let is_proof = is_hard && sum.wishes > 40 && sum.resized > 20;
-    assert!(is_proof || seeds(2).len() == 1, "the world was too kind to prove anything: {sum:?}");
+    assert!(is_proof || is_one(), "the world was too kind to prove anything: {sum:?}");
 }
 
 fn small_job() -> Plan {
@@ -164,7 +157,7 @@ fn a_server_that_is_asked_to_end_has_a_cut_first() {
             }
         }
     }
-    assert!(sum.wishes > 50 || seeds(2).len() == 1, "{sum:?}");
+    assert!(sum.wishes > 50 || is_one(), "{sum:?}");
     let is_found = |seed: u64| has_its_wish(seed, Some(Bug::WishNotPassedOn)).is_err();
     assert!((0..200).any(is_found), "a trainer that keeps a wish for itself was not found");
 }

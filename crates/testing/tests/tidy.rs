@@ -17,37 +17,47 @@ const LINES_WANTED: usize = 600;
 /// Each crate and the crates of this workspace it may use. A new edge is a decision: it needs a
 /// reason in ARCHITECTURE.md.
 const EDGES: &[(&str, &[&str])] = &[
+    ("base", &[]),
     ("durable", &[]),
     ("tensor", &[]),
-    ("program", &["tensor"]),
-    ("data", &["tensor", "count", "durable"]),
-    ("count", &["tensor"]),
-    ("tell", &["tensor", "count"]),
-    ("watch", &["tensor", "count", "durable"]),
-    ("ps", &["tensor", "count", "durable"]),
-    ("train", &["tensor", "program", "data", "ps", "count", "durable"]),
-    ("fleet", &["tensor", "program", "data", "ps", "train", "count", "watch", "tell", "durable"]),
-    ("export", &["tensor", "program", "train", "count", "durable"]),
-    ("ctr", &["tensor", "program", "data", "train", "fleet", "count"]),
-    ("predict", &["tensor", "program", "data", "train", "count", "watch", "ctr"]),
-    ("cli", &["program", "data", "ps", "fleet", "predict", "ctr", "export"]),
+    ("program", &["base", "tensor"]),
+    ("metrics", &["base"]),
+    ("data", &["base", "durable", "tensor", "metrics"]),
+    ("logging", &["base", "metrics"]),
+    ("monitor", &["base", "durable", "metrics"]),
+    ("ps", &["base", "durable", "tensor", "metrics"]),
+    ("train", &["base", "durable", "tensor", "program", "metrics", "data", "ps"]),
+    (
+        "fleet",
+        &[
+            "base", "durable", "tensor", "program", "metrics", "data", "logging", "monitor", "ps",
+            "train",
+        ],
+    ),
+    ("export", &["base", "durable", "tensor", "program", "metrics", "train"]),
+    ("ctr", &["base", "tensor", "program", "metrics", "data", "train", "fleet"]),
+    ("predict", &["base", "tensor", "program", "metrics", "data", "monitor", "train", "ctr"]),
+    ("cli", &["program", "data", "ps", "fleet", "export", "ctr", "predict"]),
     (
         "python",
-        &["tensor", "program", "data", "ps", "train", "fleet", "predict", "ctr", "export", "cli"],
+        &[
+            "base", "tensor", "program", "data", "ps", "train", "fleet", "export", "ctr",
+            "predict", "cli",
+        ],
     ),
     (
         "testing",
         &[
-            "tensor", "program", "data", "ps", "train", "fleet", "predict", "ctr", "count",
-            "watch", "cli", "durable",
+            "base", "durable", "tensor", "program", "metrics", "data", "monitor", "ps", "train",
+            "fleet", "predict", "cli",
         ],
     ),
 ];
 
 /// What the package at the root shows of the workspace.
 const FACADE: &[&str] = &[
-    "tensor", "program", "data", "ps", "train", "fleet", "predict", "ctr", "export", "count",
-    "watch", "tell",
+    "base", "tensor", "program", "metrics", "data", "logging", "monitor", "ps", "train", "fleet",
+    "export", "ctr", "predict",
 ];
 
 /// Where files lie that are neither code nor documents.
@@ -55,7 +65,7 @@ const DATA: &[&str] = &[
     "crates/program/src/op/protos.txt",
     "crates/testing/golden/",
     "crates/testing/tls/",
-    "crates/watch/src/job/page.html",
+    "crates/monitor/src/job/page.html",
     "python/paddlewheel/dataset/data/",
     "python/paddlewheel/py.typed",
     "python/tests/fixtures/",
@@ -189,7 +199,7 @@ fn only_one_module_opens_sockets() {
     let free = [
         "crates/ps/src/tcp/",
         "crates/predict/src/serve/",
-        "crates/watch/src/http/",
+        "crates/monitor/src/http/",
         "crates/testing/",
         "crates/data/tests/",
     ];
@@ -206,8 +216,14 @@ fn only_one_module_opens_sockets() {
 /// A server applies gradients, and a model predicts, with the executor that trainers use: it must know nothing of jobs.
 #[test]
 fn the_executor_only_executes() {
-    let of_jobs =
-        ["crate::remote", "crate::recover", "crate::trainer", "crate::counters", "count::", "ps::"];
+    let of_jobs = [
+        "crate::remote",
+        "crate::recover",
+        "crate::trainer",
+        "crate::counters",
+        "metrics::",
+        "ps::",
+    ];
     let mut found = uses(&of_jobs, |name| name.starts_with("crates/train/src/executor/"));
     found.retain(|line| !line.contains("///"));
     none("the executor runs programs against a host, and knows nothing of jobs", found);
@@ -216,7 +232,7 @@ fn the_executor_only_executes() {
 /// A lock is taken after a panic in one way (`EvenIfPoisoned`).
 #[test]
 fn only_one_module_knows_poisoned_locks() {
-    let home = "crates/tensor/src/poison.rs";
+    let home = "crates/base/src/poison.rs";
     none(
         &format!("`PoisonError` belongs to `{home}`"),
         uses(&["PoisonError"], |name| name != home),
@@ -244,8 +260,8 @@ fn only_log_lines_read_the_wall_clock() {
         name.contains("/src/")
             && !name.starts_with("crates/testing/")
             && name != "crates/ps/src/lines.rs"
-            && name != "crates/count/src/calendar.rs"
-            && name != "crates/watch/src/job/clock.rs"
+            && name != "crates/metrics/src/calendar.rs"
+            && name != "crates/monitor/src/job/clock.rs"
             // Servers refuse a signature of another hour.
             && name != "crates/data/src/source/sign.rs"
     };

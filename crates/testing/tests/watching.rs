@@ -4,12 +4,12 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use count::{NumberKind, NumberSource, Sample};
+use metrics::{NumberKind, NumberSource, Sample};
+use monitor::http::ask_all;
+use monitor::{ProcessName, ProcessServer};
 use ps::counters::{NETWORK, SERVER, WAITING};
 use testing::tree::read;
 use train::counters::TRAINER;
-use watch::http::ask_all;
-use watch::{ProcessName, ProcessServer};
 
 /// All numbers that have no label; those with labels exist when somebody has one.
 fn declared() -> Vec<Sample> {

@@ -6,7 +6,8 @@
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
-use tensor::{EvenIfPoisoned, Tensor, Value};
+use base::EvenIfPoisoned;
+use tensor::{Tensor, Value};
 
 #[derive(Debug)]
 pub(crate) struct Cell {

@@ -1,12 +1,13 @@
-//! What a trainer counts while a job runs. docs/guides/watching.md lists all names.
+//! The counters of a trainer while a job runs. docs/guides/watching.md lists all names.
 
 use std::sync::{LazyLock, Mutex};
 
-use count::{NumberKind, NumberSource, PhaseNumber, Sample};
-use tensor::{DType, EvenIfPoisoned, Tensor, Value};
+use base::EvenIfPoisoned;
+use metrics::{NumberKind, NumberSource, PhaseNumber, Sample};
+use tensor::{DType, Tensor, Value};
 
-count::counters! {
-    /// What a trainer does.
+metrics::counters! {
+    /// The work of a trainer.
     pub struct TrainerCounters = "trainer" {
         /// Time that threads waited for batches of a dataset.
         reading_seconds: Seconds,
@@ -62,7 +63,7 @@ struct FetchedNumber {
 
 static FETCHED: Mutex<Vec<FetchedNumber>> = Mutex::new(Vec::new());
 /// Waits that no server is named for.
-pub(crate) static SENDING: LazyLock<std::sync::Arc<count::Seconds>> =
+pub(crate) static SENDING: LazyLock<std::sync::Arc<metrics::Seconds>> =
     LazyLock::new(|| ps::counters::WAITING.of("its sender"));
 
 /// All numbers of this crate.

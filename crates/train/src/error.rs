@@ -1,4 +1,4 @@
-//! What can go wrong while a program is prepared or run.
+//! Errors of preparing or running a program.
 
 mod snapshot;
 
@@ -6,9 +6,10 @@ use std::borrow::Cow;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use base::DidYouMean;
 use program::Program;
 use ps::Interruption;
-use tensor::{DType, DidYouMean};
+use tensor::DType;
 
 pub use snapshot::BadSnapshot;
 pub(crate) use snapshot::SnapshotResult;
@@ -29,11 +30,11 @@ pub enum Error {
         "memory_optimize {problem}: never call it in a parameter server; in a trainer, call it before transpile (and before fleet's minimize)"
     )]
     MemoryOrder {
-        /// What is wrong.
+        /// The fault.
         problem: &'static str,
     },
 
-    #[error("skip_opt_set names {var}, which is no variable of this program.{near}")]
+    #[error("skip_opt_set names {var}, which is not a variable of this program.{near}")]
     SkipUnknown { var: String, near: DidYouMean },
 
     #[error("The variable {var} is not found in program. It is not declared or is pruned.{near}")]
@@ -87,7 +88,7 @@ pub enum Error {
     #[error("reader `{reader}` was not started: call start() before the first run of a pass")]
     NoReader { reader: String },
 
-    /// What a reader outside of this crate answered.
+    /// The error of a reader outside of this crate.
     #[error("{0}")]
     Reader(Box<dyn std::error::Error + Send + Sync>),
 
@@ -115,7 +116,7 @@ pub enum Error {
     #[error("{0}")]
     JobFailed(ps::Refusal),
 
-    #[error("this is no server's program: it has no end point of its own to load the pieces of")]
+    #[error("this is not a server's program: it has no end point of its own to load the pieces of")]
     NoServerEndpoint,
 
     #[error("this trainer has completed its job: its servers may be gone")]
@@ -207,7 +208,7 @@ pub enum Error {
     NoCut { waited_ms: u64 },
 
     #[error(
-        "a global shuffle in a job that goes on after deaths needs a folder for the samples that this \
+        "a global shuffle in a job that survives deaths needs a folder for the samples that this \
          trainer gets: give FLAGS_snapshot_dir to trainers, too, or start them with launch_ps"
     )]
     NoShareFolder,
@@ -298,7 +299,7 @@ pub enum Error {
     ProgramVersion { path: PathBuf, version: i64 },
 
     #[error(
-        "{} is no model that can be loaded: op {index} of block {block} is `{op}`, which reads or writes files; a model that only computes needs none", path.display()
+        "{} is not a model that can be loaded: op {index} of block {block} is `{op}`, which reads or writes files; a model that only computes needs none", path.display()
     )]
     FileOp { path: PathBuf, op: String, block: usize, index: usize },
 
@@ -434,7 +435,7 @@ pub enum Error {
     TableType { table: String, actual: tensor::DType },
 
     #[error(
-        "`{attr}` of `listen_and_serv` says `{words}`, which is no rule for the rows of a table"
+        "`{attr}` of `listen_and_serv` says `{words}`, which is not a rule for the rows of a table"
     )]
     RowRule { attr: &'static str, words: String },
 
@@ -513,7 +514,7 @@ pub enum Error {
     #[error("{}: another process has been saving into this folder for {secs} s", path.display())]
     FolderInUse { path: PathBuf, secs: u64 },
 
-    #[error("{} is no folder of a save under way", path.display())]
+    #[error("{} is not the folder of a save under way", path.display())]
     NoStage { path: PathBuf },
 
     #[error("{}: one of {n} parts of a table is missing ({source})", path.display())]
@@ -532,7 +533,7 @@ pub enum Error {
     NotSaved { path: PathBuf },
 }
 
-/// A lost process is told apart from other errors where the protocol reports it.
+/// Tells a lost process apart from other errors, where the protocol reports it.
 impl From<ps::Error> for Error {
     fn from(error: ps::Error) -> Self {
         match error.interruption() {

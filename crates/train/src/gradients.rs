@@ -8,8 +8,8 @@ use crate::error::{Error, Result};
 
 /// Adds other gradients to the first, in their order.
 ///
-/// Keyed rows are put one after the other: who applies them adds up equal keys. Where nothing was
-/// computed, nothing is added.
+/// Keyed rows are put one after the other: their update adds up equal keys. A gradient that was not
+/// computed adds nothing.
 pub(crate) fn add_up(var: &str, sum: &mut Value, others: &[Value]) -> Result<()> {
     for other in others.iter().filter(|other| !other.is_empty()) {
         match (&mut *sum, other) {

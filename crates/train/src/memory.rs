@@ -4,8 +4,8 @@
 //! renames none, so gradients keep their names for servers. This says which variables must not share,
 //! tells what is shared, and keeps Fluid's rules of when to call it.
 
+use base::DidYouMean;
 use program::Program;
-use tensor::DidYouMean;
 
 use crate::error::{Error, Result};
 use crate::executor;

@@ -166,7 +166,7 @@ impl Auc {
         Self::from_counts(counts(positives)?, counts(negatives)?)
     }
 
-    /// What was counted since it was `before`.
+    /// The counts since `before`.
     pub(crate) fn since(&self, before: &Auc) -> Self {
         let counted = |now: &[u64], before: &[u64]| {
             let before = before.iter().copied().chain(std::iter::repeat(0));

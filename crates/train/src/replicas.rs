@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use tensor::{EvenIfPoisoned, Value};
+use base::EvenIfPoisoned;
+use tensor::Value;
 
 /// The variables of which each device has its own: those of all devices but the first.
 #[derive(Clone, Debug, Default)]

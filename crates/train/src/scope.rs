@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
-use tensor::{EvenIfPoisoned, Tensor, Value};
+use base::EvenIfPoisoned;
+use tensor::{Tensor, Value};
 
 use crate::cell::Cell;
 use crate::error::{Error, Result};

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use count::Phase;
+use metrics::Phase;
 
 use super::Dataset;
 use crate::error::{Error, Result};

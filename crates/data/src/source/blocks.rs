@@ -3,10 +3,10 @@
 use std::io::{self, Read};
 use std::sync::{Arc, Mutex};
 
+use base::EvenIfPoisoned;
 use bytes::Bytes;
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::reader::{ChunkReader, Length};
-use tensor::EvenIfPoisoned;
 
 use super::{RemoteFile, Version};
 use crate::error::{Error, Result};

@@ -8,8 +8,8 @@ mod table;
 use std::fmt::Write;
 use std::path::Path;
 
+use base::printable;
 use program::OpDesc;
-use tensor::printable;
 use train::folder::About;
 use train::io::Checkpoints;
 

@@ -3,8 +3,8 @@
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use count::Phase;
-use tell::LogFormat;
+use logging::LogFormat;
+use metrics::Phase;
 
 /// How often what is drawn is worked out.
 const REDRAW: Duration = Duration::from_millis(200);
@@ -30,7 +30,7 @@ pub(super) struct JobProgress {
 impl Console {
     /// Lines go to stderr, as Fluid's do.
     pub fn stderr() -> Self {
-        let (out, is_terminal) = (Box::new(std::io::stderr()), tell::is_terminal());
+        let (out, is_terminal) = (Box::new(std::io::stderr()), logging::is_terminal());
         Self { out, is_stderr: true, is_terminal, job: None, drawn: None }
     }
 
@@ -46,7 +46,7 @@ impl Console {
 
     /// Writes a line. That nobody listens any more does not end a job.
     pub fn say(&mut self, line: &str) {
-        if self.is_stderr && tell::format() == LogFormat::Json {
+        if self.is_stderr && logging::format() == LogFormat::Json {
             tracing::info!(target: "paddlewheel::launcher", "{line}");
             return;
         }
@@ -56,7 +56,7 @@ impl Console {
     /// Writes a line of somebody else, as it is.
     pub(super) fn pass(&mut self, line: &str) {
         let out = &mut self.out;
-        tell::apart(|| {
+        logging::apart(|| {
             let _ = out.write_all(format!("{line}\n").as_bytes());
             let _ = out.flush();
         });

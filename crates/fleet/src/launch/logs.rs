@@ -8,8 +8,8 @@ use std::fs::{self, File, TryLockError};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use count::CalendarTime;
 use durable::Access;
+use metrics::CalendarTime;
 
 use super::plan::Job;
 use crate::error::{Error, Result};

@@ -7,12 +7,11 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use monitor::job::{Condition, Told};
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::SIGKILL;
-use watch::job::{Condition, Told};
 
 use super::console::Console;
-use super::group::ProcessGroup;
 use super::logs;
 use super::memory::{ADVICE, OutOfMemoryKills};
 use super::plan::{self, Host, Job, Process};
@@ -26,6 +25,7 @@ use crate::lines;
 use crate::pipes;
 use crate::role::RoleKind;
 use crate::signals::{ENDED_EARLY, SIGTERM, is_from_outside, name_of};
+use base::ProcessGroup;
 
 /// How much of a failed process's log is shown.
 const TAIL_LINES: usize = 20;

@@ -6,7 +6,6 @@
 //! launcher itself is killed.
 
 mod console;
-mod group;
 mod logs;
 mod member;
 mod memory;
@@ -28,7 +27,7 @@ pub use console::Console;
 pub use on::{EngineOptions, Target, launch_on, launch_on_ray};
 pub use plan::Host;
 
-use tell::LogFormat;
+use ::logging::LogFormat;
 
 use crate::env::{LOG_FORMAT, PROGRESS};
 use crate::error::{Error, Result};

@@ -17,7 +17,6 @@ use ps::tcp;
 use train::server_list;
 
 use super::console::Console;
-use super::group::ProcessGroup;
 use super::member::{Member, Starter};
 use super::plan::{self, OtherServers};
 use super::ports::Ports;
@@ -25,6 +24,7 @@ use super::scale::{self, ScaleRequest};
 use super::snapshots;
 use crate::error::{Error, Result};
 use crate::role::RoleKind;
+use base::ProcessGroup;
 
 /// How long new servers may take to get ready: they take over what there is of the snapshots, and the job trains on.
 const READY: Duration = Duration::from_secs(600);

@@ -7,7 +7,7 @@ use ps::Endpoint;
 
 pub use crate::safety::SafetyOptions;
 pub use crate::script::ScriptCommand;
-pub use tell::LogFormat;
+pub use logging::LogFormat;
 
 /// What `launch_ps` was asked for. None: not asked.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use monitor::job::Board;
 use ps::Endpoint;
-use watch::job::Board;
 
 use super::options::{CollectiveOptions, PsOptions, ScriptCommand};
 use super::ports::{METRICS_START, Ports, START};

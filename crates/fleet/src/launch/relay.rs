@@ -15,8 +15,8 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use base::EvenIfPoisoned;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use tensor::EvenIfPoisoned;
 
 /// How much is read at once. A line that is longer is passed on in parts.
 const BLOCK_BYTES: usize = 64 << 10;
@@ -51,9 +51,9 @@ impl Output {
         let is_foreign = self.open.is_some_and(|other| other != who);
         // A line that moves would be drawn over it.
         let has_end = text.ends_with(b"\n");
-        let needs_end = !has_end && tell::is_drawing();
+        let needs_end = !has_end && logging::is_drawing();
         let out = &mut self.out;
-        let written = tell::apart(|| {
+        let written = logging::apart(|| {
             if is_foreign {
                 out.write_all(b"\n")?;
             }

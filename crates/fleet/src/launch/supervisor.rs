@@ -7,7 +7,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::console::{Console, JobProgress};
-use super::group::ProcessGroup;
 use super::member::{Member, Starter};
 use super::moving::{Moved, Moving};
 use super::plan::{Host, Job};
@@ -21,6 +20,7 @@ use crate::lines;
 use crate::logging;
 use crate::role::RoleKind;
 use crate::signals::{Signals, UNFINISHED, name_of};
+use base::ProcessGroup;
 
 /// How often watchers are told how processes are.
 const TELL_EVERY: Duration = Duration::from_millis(500);
@@ -220,7 +220,7 @@ impl<'a> Processes<'a> {
             if self.was_over() {
                 return Ok(End::Over);
             }
-            self.group.keep().map_err(no_keeper)?;
+            self.group.renew_keeper().map_err(no_keeper)?;
             for member in &mut self.members {
                 member.restart(self.starter, &self.group)?;
             }

@@ -3,8 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use tensor::EvenIfPoisoned;
-use watch::job::{Board, Collector, CollectorSettings, Condition, ScrapeTarget, TargetFile, Told};
+use base::EvenIfPoisoned;
+use monitor::job::{
+    Board, Collector, CollectorSettings, Condition, ScrapeTarget, TargetFile, Told,
+};
 
 use super::console::Console;
 use super::options::{WatchOptions, WatchedProcesses};

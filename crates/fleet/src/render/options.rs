@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tell::LogFormat;
+use logging::LogFormat;
 
 use super::pods::{PodOptions, refuse};
 use crate::env::{self, LOG_FORMAT};

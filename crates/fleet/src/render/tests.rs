@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use tell::LogFormat;
+use logging::LogFormat;
 
 use crate::error::{Error, Usage};
 use crate::safety::SafetyOptions;

@@ -1,6 +1,6 @@
 //! Reads bytes as a server does, for loops that hand in broken ones.
 
-use watch::http::HttpRequest;
+use monitor::http::HttpRequest;
 
 use super::body::Allowed;
 use super::budget::Budget;

@@ -4,8 +4,8 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Instant;
 
+use monitor::http::{HttpAnswer, HttpRequest, JSON, NoRequest, Requests};
 use tensor::Tensor;
-use watch::http::{HttpAnswer, HttpRequest, JSON, NoRequest, Requests};
 
 use super::body::{Allowed, BadBody, samples_of};
 use super::budget::{Held, NoMemory};

@@ -5,7 +5,7 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use tensor::EvenIfPoisoned;
+use base::EvenIfPoisoned;
 
 /// What a connection does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use count::Counter;
+use metrics::Counter;
 
 use super::ServerState;
 use crate::predictor::Predictor;

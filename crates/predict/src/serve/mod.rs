@@ -33,7 +33,7 @@ use std::time::{Duration, Instant};
 
 pub use self::check::read_request;
 
-use watch::http::HttpAnswer;
+use monitor::http::HttpAnswer;
 
 use self::budget::Budget;
 use self::connections::Connections;

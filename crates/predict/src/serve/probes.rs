@@ -3,8 +3,8 @@
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+use monitor::http::{HttpAnswer, HttpRequest, Requests};
 use serde_json::{Value, json};
-use watch::http::{HttpAnswer, HttpRequest, Requests};
 
 use super::ServerState;
 use super::send::{TimedStream, close};

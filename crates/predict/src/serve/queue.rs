@@ -5,7 +5,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Instant;
 
-use tensor::{EvenIfPoisoned, Tensor};
+use base::EvenIfPoisoned;
+use tensor::Tensor;
 
 use super::budget::{Held, NoMemory};
 use super::metrics::Metrics;

@@ -172,7 +172,7 @@ pub(crate) use traits::traits;
 pub use traits::{PortTypes, Traits, Untouched};
 pub use wiring::Wiring;
 
-use tensor::DidYouMean;
+use base::DidYouMean;
 
 use crate::attr::Attrs;
 use crate::block::OpDesc;

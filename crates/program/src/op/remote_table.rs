@@ -1,18 +1,20 @@
 //! Look-ups in tables that live on servers.
 //!
 //! `distributed_lookup_table`: Outputs[i] = the rows that Ids[i] name, all slots in one request.
+//! With an output `W`, the trainer holds rows of the table itself, and those that are missing come into it.
 //! `prefetch`: Out[i] = the rows of the ids X[i], one request per server (`epmap`).
 //! `lookup_table` and `lookup_table_v2` come here too once they have `epmap` and `table_names`.
 
 use std::sync::Arc;
 
-use tensor::{DType, Shape, Tensor};
+use tensor::{DType, Shape, Tensor, Value};
 
 use super::sizes::integers;
 use super::{Infer, Op, Run, traits};
 use crate::attr::Attrs;
 use crate::distributed::route::{LookUpRoute, Route};
 use crate::error::{Error, Result};
+use crate::remote::HeldLookUp;
 use crate::var::{Meta, VarKind};
 
 pub(super) struct DistributedLookupTable;
@@ -61,17 +63,37 @@ pub(super) fn look_up(run: &mut Run<'_>, route: &Arc<LookUpRoute>, outputs: &str
     // Ids of either width are asked for in the wide one.
     let wide = (0..n).map(|index| widen(run, index)).collect::<Result<Vec<_>>>()?;
     let mut out: Vec<Tensor> = (0..n).map(|index| run.take_at(outputs, index)).collect();
+    let mut held = if run.n_outputs("W") > 0 { run.take_output_value("W") } else { Value::Empty };
     let (remote, values) = run.remote_with("Ids")?;
     let ids: Vec<&Tensor> = wide
         .iter()
         .zip(&values)
         .filter_map(|(wide, value)| wide.as_ref().or_else(|| value.tensor()))
         .collect();
-    remote.prefetch(route, &ids, &mut out)?;
-    for (ids, out) in ids.iter().zip(&mut out) {
-        let &[n_rows, width] = out.dims() else { return Err(not_rows(op.kind.as_str(), out)) };
+    let found = match &mut held {
+        Value::Keyed(table) => {
+            let held = HeldLookUp { route, ids: &ids, table: Arc::make_mut(table) };
+            remote.look_up_held(held, &mut out)
+        }
+        _ => remote.prefetch(route, &ids, &mut out),
+    };
+    let shaped = found.and_then(|()| shape(&op.kind, route, &ids, &mut out));
+    if run.n_outputs("W") > 0 {
+        run.put_value_at("W", 0, held);
+    }
+    shaped?;
+    for (index, tensor) in out.into_iter().enumerate() {
+        run.put_at(outputs, index, tensor);
+    }
+    Ok(())
+}
+
+/// Gives rows the shape of their ids.
+fn shape(op: &str, route: &LookUpRoute, ids: &[&Tensor], out: &mut [Tensor]) -> Result<()> {
+    for (ids, out) in ids.iter().zip(out) {
+        let &[n_rows, width] = out.dims() else { return Err(not_rows(op, out)) };
         if n_rows != ids.len() {
-            return Err(not_rows(op.kind.as_str(), out));
+            return Err(not_rows(op, out));
         }
         let dims = ids.dims();
         let outer = if route.plain_ids { dims } else { &dims[..dims.len().saturating_sub(1)] };
@@ -81,9 +103,6 @@ pub(super) fn look_up(run: &mut Run<'_>, route: &Arc<LookUpRoute>, outputs: &str
         }
         out.reshape(Shape::new(&shape))?;
         out.set_lod(ids.lod().clone());
-    }
-    for (index, tensor) in out.into_iter().enumerate() {
-        run.put_at(outputs, index, tensor);
     }
     Ok(())
 }
@@ -129,7 +148,6 @@ mod tests {
     use crate::block::OpDesc;
     use crate::op::check::{ids, seq};
     use crate::op::remote_log::{RemoteLog, run_op};
-    use tensor::Value;
 
     fn value(tensor: Tensor) -> Value {
         Value::Tensor(tensor)

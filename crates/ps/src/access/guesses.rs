@@ -1,6 +1,6 @@
-//! Wrong proofs of a secret, by address: whoever guesses is slowed down.
+//! Wrong proofs of a secret, by address: slows down guessing.
 //!
-//! Some wrong proofs are free: a user who gave one process another secret is told so at once. After
+//! Some wrong proofs are free: a user who gave one process another secret learns this at once. After
 //! them, connections of that address are looked at one after the other, with a pause that grows to two
 //! seconds; a few wait for their turn, the others are closed. A right proof ends that for its address,
 //! so a member at the address of a guesser waits for its turn and no longer. This is a state machine: no
@@ -19,9 +19,9 @@ const PAUSE_MS: u64 = 100;
 const PAUSE_MS_MAX: u64 = 2_000;
 /// Connections of an address that wait for their turn; others are closed.
 const WAITING_MAX: u64 = 4;
-/// One whose turn is later than this is closed, too: the other side gives up soon after.
+/// A connection whose turn would be later than this is closed, too: the other side gives up soon after.
 const WAIT_MS_MAX: u64 = 6_000;
-/// Wrong proofs are forgotten after so long without another one.
+/// Wrong proofs expire after this time without another one.
 const FORGET_MS: u64 = 60_000;
 /// Addresses that are remembered; the ones with the oldest wrong proofs go first.
 const ADDRESSES_MAX: usize = 1_024;
@@ -44,7 +44,7 @@ impl Guesser {
     }
 }
 
-/// Who has proved wrongly, and how often.
+/// Addresses that sent wrong proofs, with their number.
 #[derive(Debug, Default)]
 pub(crate) struct Guesses(BTreeMap<IpAddr, Guesser>);
 
@@ -95,8 +95,7 @@ impl Guesses {
     }
 }
 
-/// What counts as one address: of version 6, the network, because a machine has as many addresses there as
-/// it likes.
+/// The unit that counts as one address. For IPv6 this is the network, because one machine can have any number of addresses there.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {

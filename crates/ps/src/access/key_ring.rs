@@ -9,7 +9,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use tensor::EvenIfPoisoned;
+use base::EvenIfPoisoned;
 
 use super::known::KnownKeys;
 use super::process_key::{ProcessKey, PublicKey};
@@ -29,7 +29,7 @@ pub struct KeyRing {
     own: Mutex<BTreeMap<String, Arc<ProcessKey>>>,
     /// Processes that were connected to.
     hosts: Mutex<BTreeMap<String, PublicKey>>,
-    /// Other trainers, where there are no servers.
+    /// Other trainers, in a job without servers.
     pub(crate) trainers: Mutex<KnownKeys>,
 }
 

@@ -1,5 +1,4 @@
-//! What processes of a job without a secret know each other by: the keys of each, and which process has which
-//! number.
+//! The identities of processes in a job without a secret: the key of each process, and which process has which number.
 
 use std::sync::Arc;
 
@@ -13,7 +12,7 @@ use crate::error::Result;
 #[derive(Clone, Debug, Default)]
 pub struct Keys {
     ring: Arc<KeyRing>,
-    /// What its key is kept under.
+    /// The name under which its key is kept.
     name: Arc<str>,
     /// The key itself, where it is shown.
     own: Option<Arc<ProcessKey>>,

@@ -1,4 +1,4 @@
-//! The keys of the first process that came with each number: nobody else has the number afterwards.
+//! The key of the first process that came with each number: no other process can use the number afterwards.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub struct ShownKey {
 /// A key that is remembered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownKey {
-    /// What was shown.
+    /// The key that was shown.
     pub shown: ShownKey,
     /// When.
     pub since: Millis,

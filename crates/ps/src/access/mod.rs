@@ -1,6 +1,6 @@
-//! Who may take part in a job: whoever knows its secret.
+//! Admission to a job: a process takes part if it knows the secret.
 //!
-//! Both sides of a connection prove that they know the secret before anything else is said
+//! Both sides of a connection prove that they know the secret before they exchange anything else
 //! ([`proof`]). In a job without a secret on private addresses, each process proves to have a key of its own, and the
 //! first key of each is remembered ([`keyed`]). [docs/reference/security.md](../../../../docs/reference/security.md) says what this protects
 //! from.
@@ -25,7 +25,7 @@ use keyed::Keys;
 use process_key::ProcessKey;
 use tls::Tls;
 
-/// What the processes of a job know, and nobody else.
+/// The secret that only the processes of a job know.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Arc<[u8]>);
 
@@ -54,7 +54,7 @@ impl Secret {
     }
 }
 
-/// What a process of a job shows, and asks others to show.
+/// The credentials that a process of a job shows, and asks others to show.
 #[derive(Clone, Debug, Default)]
 pub struct Access {
     /// The secret of the job, if it has one.
@@ -158,7 +158,7 @@ impl Access {
     }
 }
 
-/// Bytes that nobody can foresee.
+/// Unpredictable random bytes.
 pub(crate) fn random<const N: usize>() -> Result<[u8; N]> {
     use ring::rand::SecureRandom;
     let mut bytes = [0; N];

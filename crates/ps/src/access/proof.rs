@@ -25,7 +25,7 @@ use crate::message::VERSION;
 
 pub use crate::unproved::Unproved;
 
-/// Bytes that nobody has used before.
+/// Bytes that were never used before.
 pub type Nonce = [u8; 32];
 
 const MAGIC: &[u8; 4] = b"PWHS";
@@ -48,7 +48,7 @@ const WRONG_KEY: u32 = 4;
 /// Stands for no key.
 const NO_KEY: [u8; KEY_BYTES] = [0; KEY_BYTES];
 
-/// What is behind an end point.
+/// The service behind an end point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Service {
     /// A parameter server.
@@ -84,10 +84,10 @@ impl Transport {
     }
 }
 
-/// Somebody who speaks in frames at once.
+/// A peer that sends frames without a proof.
 const OLDER: Unproved = Unproved::Version { ours: VERSION, theirs: VERSION - 1 };
 
-/// What to do after bytes came: what to send, and how it ended if it has.
+/// The reaction to bytes that came: the bytes to send, and the end of the proof if it has ended.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct ProofStep {
     /// To be sent, also if it has ended.
@@ -113,7 +113,7 @@ enum ProofSide {
     Accepting,
 }
 
-/// What a side knows of a connection.
+/// A side's record of a connection.
 #[derive(Debug)]
 struct Transcript {
     key: hmac::Key,
@@ -125,7 +125,7 @@ struct Transcript {
     own: Option<Arc<ProcessKey>>,
     guest_key: [u8; KEY_BYTES],
     host_key: [u8; KEY_BYTES],
-    /// What has come of the message that is waited for.
+    /// The first bytes of the awaited message.
     begun: Vec<u8>,
 }
 
@@ -179,7 +179,7 @@ impl Transcript {
         bytes
     }
 
-    /// What is wrong with the proof of the other side, whose key is in its place already; compared in constant time.
+    /// The fault in the proof of the other side, whose key is in its place already; compared in constant time.
     fn fault(&self, side: ProofSide, proof: &[u8]) -> Option<Unproved> {
         let covered = self.covered(side);
         if hmac::verify(&self.key, &covered, &proof[..HMAC_BYTES]).is_err() {
@@ -280,7 +280,7 @@ impl Prove for Connecting {
 }
 
 impl Connecting {
-    /// Whoever speaks something else need not end what it says.
+    /// A peer that speaks another protocol need not complete its message.
     fn beginning(&self) -> ProofStep {
         let begun = &self.transcript.begun;
         if begun.starts_with(FRAME_MAGIC) {
@@ -354,7 +354,7 @@ impl Prove for Accepting {
     fn take(&mut self, bytes: &[u8]) -> ProofStep {
         let n = self.n_wanted() + self.transcript.begun.len();
         match self.transcript.collect(bytes, n) {
-            // Whoever speaks something else need not end what it says.
+            // A peer that speaks another protocol need not complete its message.
             None if !self.is_opened && is_tls(&self.transcript.begun) => not_encrypted(),
             None if !self.is_opened && !is_ours(&self.transcript.begun) => {
                 ProofStep::end(Err(Unproved::NotOurs))

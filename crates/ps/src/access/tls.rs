@@ -2,7 +2,7 @@
 //! the job.
 //!
 //! Keys that were made for the job prove nothing by themselves. The proof of the secret is bound to the
-//! session, so that nobody in between can pass it on.
+//! session, so that no process in between can pass it on.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -32,8 +32,8 @@ pub struct CertificateFiles {
     pub key: PathBuf,
     /// The authorities whose certificates are taken, of servers and of trainers.
     pub authorities: PathBuf,
-    /// The name that all certificates of the job have. Without it, whoever is connected to has the host of its
-    /// end point as name, and names of those who connect are not looked at.
+    /// The name in all certificates of the job. Without it, a server's certificate must name the host of its end point, and the
+    /// names of connecting processes are not checked.
     pub name: Option<String>,
 }
 
@@ -77,7 +77,7 @@ impl Tls {
     pub fn from_files(files: &CertificateFiles) -> Result<Self> {
         let CertificateFiles { certificate, key, authorities, name } = files;
         let name = name.clone().map(|name| {
-            let bad = |_| other(format!("`{name}` (PADDLEWHEEL_TLS_NAME) is no name"));
+            let bad = |_| other(format!("`{name}` (PADDLEWHEEL_TLS_NAME) is not a valid name"));
             ServerName::try_from(name.clone()).map_err(bad)
         });
         let (name, own) = (name.transpose()?, read_certificates(certificate)?);
@@ -176,7 +176,7 @@ fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
     }
 }
 
-/// A certificate whose time is over is found at the start. Whether others know its authority is theirs to say.
+/// Rejects an expired certificate at the start. Whether its authority is known is checked by the other side.
 fn check_time(
     verifier: &dyn ClientCertVerifier,
     own: &[CertificateDer<'_>],
@@ -210,7 +210,7 @@ fn other(why: impl std::fmt::Display) -> Error {
     Error::Tls(TlsFailure::Other(why.to_string()))
 }
 
-/// What an error of a session means; `shown` is the file of our certificate.
+/// The meaning of a session's error; `shown` is the file of our certificate.
 pub(crate) fn failure(error: &rustls::Error, shown: Option<&str>) -> TlsFailure {
     match error {
         rustls::Error::InvalidCertificate(error) => TlsFailure::Certificate(fault(error)),
@@ -224,7 +224,7 @@ pub(crate) fn failure(error: &rustls::Error, shown: Option<&str>) -> TlsFailure 
     }
 }
 
-/// What the other side says is wrong.
+/// The failure that the other side reports.
 fn told(alert: AlertDescription, shown: Option<&str>) -> TlsFailure {
     let fault = match alert {
         AlertDescription::ProtocolVersion => return TlsFailure::Plain,

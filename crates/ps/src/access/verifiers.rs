@@ -1,4 +1,4 @@
-//! Who is believed, beside what certificates say.
+//! Verifiers of certificates: which peers are trusted beyond what their certificates say.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use rustls::server::ParsedCertificate;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
 
-/// Takes any key of a server: the proof of the secret says whose it is.
+/// Accepts any key of a server: the proof of the secret shows its owner.
 #[derive(Debug)]
 pub(super) struct AnyKey(pub(super) WebPkiSupportedAlgorithms);
 
@@ -54,7 +54,7 @@ impl ServerCertVerifier for AnyKey {
     }
 }
 
-/// Takes those who connect only if their certificates have the name of the job.
+/// Accepts connecting processes only if their certificates have the name of the job.
 #[derive(Debug)]
 pub(super) struct ClientsOfName {
     /// Checks everything else.

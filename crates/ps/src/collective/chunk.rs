@@ -14,7 +14,7 @@ pub const WHOLE_BYTES_MAX: usize = 32 << 10;
 pub(super) struct Chunk {
     /// Which.
     pub(super) elements: Range<usize>,
-    /// Who adds them up and tells the others. None: everybody adds them up.
+    /// The rank that adds them up and sends the sum to the others. None: every rank adds them up.
     pub(super) owner: Option<u32>,
 }
 

@@ -11,7 +11,7 @@ use super::reduce::{self, Contribution};
 use super::terms::Terms;
 use crate::shm::SharedMemory;
 
-/// What an exchange gave this trainer.
+/// The result of an exchange for this trainer.
 #[derive(Debug)]
 pub enum Exchanged {
     /// One value.
@@ -20,17 +20,17 @@ pub enum Exchanged {
     All(Vec<Arc<Value>>),
 }
 
-/// What an exchange gave, and memory that it does not need any more.
+/// The result of an exchange, and memory that it does not need any more.
 #[derive(Debug)]
 pub struct Finished {
-    /// What it gave.
+    /// The result.
     pub outcome: Exchanged,
     /// The own value, which others may still read.
     pub(super) own: Arc<Value>,
     pub(super) freed: Vec<Arc<Value>>,
 }
 
-/// Who takes part.
+/// The ranks that take part.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ranks {
     pub(super) me: u32,
@@ -50,7 +50,7 @@ pub(super) struct Sent {
     pub(super) part: Part,
 }
 
-/// What a part led to.
+/// The effects of a part.
 #[derive(Debug, Default)]
 pub(super) struct Reaction {
     pub(super) sent: Vec<Sent>,
@@ -75,7 +75,7 @@ pub(super) struct OpenExchange {
     is_filled: Vec<bool>,
     /// Chunks of the result that are not there yet.
     n_left: usize,
-    /// Chunks whose shares are all there, to be added up by whoever needs the result.
+    /// Chunks whose shares are all there. The first reader of the result adds them up.
     later: Vec<usize>,
     /// All values, if everybody gets all of them.
     gathered: Vec<Option<Arc<Value>>>,
@@ -152,7 +152,7 @@ impl OpenExchange {
         }
     }
 
-    /// What this trainer says at the beginning.
+    /// The first messages of this trainer.
     pub(super) fn begin(&mut self) -> Reaction {
         let mut reaction = Reaction::default();
         if self.collective == Collective::AllGather {
@@ -242,8 +242,8 @@ impl OpenExchange {
         if self.reduction().is_none() {
             return;
         }
-        // Memory of this machine costs nothing to wait with, and whoever reads the sum next has it in its
-        // cache if it has made it.
+        // Waiting with memory of this machine costs nothing, and the next reader of the sum has it in its cache if it computed
+        // it.
         let is_near = self.shares[at].iter().flatten().any(Payload::is_lent);
         if is_near && self.chunks[at].owner.is_none() {
             self.later.push(at);
@@ -292,7 +292,7 @@ impl OpenExchange {
         self.n_left == 0 && self.gathered.iter().all(Option::is_some)
     }
 
-    /// Whose parts are missing.
+    /// The ranks whose parts are missing.
     pub(super) fn waits_for(&self) -> Vec<u32> {
         let open = |at: &usize| !self.is_filled[*at];
         let no_share = |rank: &u32| {
@@ -318,7 +318,7 @@ impl OpenExchange {
         self.own
     }
 
-    /// What it gave, once it is done.
+    /// The result of a finished exchange.
     pub(super) fn finish(mut self) -> Finished {
         let mut reaction = Reaction::default();
         let later = std::mem::take(&mut self.later);

@@ -37,7 +37,7 @@ pub struct Exchanges {
     next: u64,
     open: BTreeMap<u64, OpenExchange>,
     early: BTreeMap<u64, Vec<Early>>,
-    /// Bytes of these, by who sent them, and how many there may be.
+    /// Bytes of these by sender, and their limit.
     early_bytes: BTreeMap<u32, u64>,
     early_bytes_max: u64,
     /// Trainers that have ended in order.
@@ -56,7 +56,7 @@ pub struct Exchanges {
 pub struct Done(OpenExchange);
 
 impl Done {
-    /// What the exchange gave. It may add up numbers; nothing is locked meanwhile.
+    /// The result of the exchange. It may add up numbers; nothing is locked meanwhile.
     pub fn finish(self) -> Finished {
         self.0.finish()
     }
@@ -120,8 +120,8 @@ impl Exchanges {
         (number, outgoing)
     }
 
-    /// Memory for a tensor: where others of this machine can read, since the next value of this size comes
-    /// to be there; or that of one which nobody needs any more.
+    /// Memory for a tensor: shared memory, where the next value of this size is written for other processes of this machine, or
+    /// the memory of a tensor that is no longer needed.
     fn memory(&mut self, n_bytes: usize) -> Tensor {
         for value in std::mem::take(&mut self.retired) {
             match Arc::try_unwrap(value) {
@@ -152,7 +152,7 @@ impl Exchanges {
             self.early.entry(number).or_default().push(Early { from, part });
             if let Some(failure) = overfull {
                 self.fail(failure);
-                // Nothing goes on, and nobody needs it.
+                // Nothing continues, so none of it is needed.
                 self.early.clear();
                 self.early_bytes.clear();
             }
@@ -175,7 +175,7 @@ impl Exchanges {
         outgoing
     }
 
-    /// Counts what has come too early. Who has sent more than his share is named when all have sent too much.
+    /// Counts values that came too early. If the total is over the limit, the failure names a sender that is over its share.
     fn hold_early(&mut self, from: u32, n_bytes: u64) -> Option<Failure> {
         let held = self.early_bytes.entry(from).or_default();
         *held += n_bytes;
@@ -219,7 +219,7 @@ impl Exchanges {
         self.check_left();
     }
 
-    /// Who has left is needed by nothing that is open.
+    /// Checks that no open exchange needs a rank that has left.
     fn check_left(&mut self) {
         if self.left.is_empty() {
             return;
@@ -245,12 +245,12 @@ impl Exchanges {
         self.fail(Failure::Lost { trainer, endpoint, why });
     }
 
-    /// Nothing goes on. The first reason counts.
+    /// Ends all exchanges. The first reason counts.
     pub fn fail(&mut self, failure: Failure) {
         self.failed.get_or_insert(failure);
     }
 
-    /// Why nothing goes on.
+    /// The reason why the exchanges ended.
     pub fn failure(&self) -> Option<&Failure> {
         self.failed.as_ref()
     }
@@ -260,7 +260,7 @@ impl Exchanges {
         self.endpoints.get(trainer as usize).cloned().unwrap_or_default()
     }
 
-    /// What an exchange gave, if it is done; an error if it never will be.
+    /// The result of an exchange if it is done; an error if it will never be.
     pub fn take(&mut self, number: u64) -> Option<Result<Exchanged, Failure>> {
         let done = self.take_done(number)?;
         Some(done.map(|done| self.retire(done.finish())))
@@ -276,7 +276,7 @@ impl Exchanges {
         self.failed.clone().map(Err)
     }
 
-    /// What an exchange gave; keeps the memory that it does not need any more.
+    /// The result of an exchange; keeps the memory that it does not need any more.
     pub fn retire(&mut self, finished: Finished) -> Exchanged {
         let Finished { outcome, own, freed } = finished;
         self.free(freed);
@@ -292,7 +292,7 @@ impl Exchanges {
         Some(Arc::try_unwrap(own).unwrap_or_else(|shared| Value::clone(&shared)))
     }
 
-    /// The exchange in words, and whose parts are missing.
+    /// The exchange in words, and the ranks whose parts are missing.
     pub fn waits_for(&self, number: u64) -> Option<(String, Vec<u32>)> {
         let exchange = self.open.get(&number)?;
         Some((exchange.words.to_string(), exchange.waits_for()))
@@ -313,14 +313,16 @@ impl Exchanges {
         self.ranks.me
     }
 
-    /// Whether a value can be exchanged like this; what is wrong with it if not.
+    /// Checks whether a value can be exchanged like this; the error names the fault.
     pub fn check(&self, collective: Collective, value: &Value) -> Result<(), &'static str> {
         let tensor = value.tensor();
         match collective {
             Collective::AllGather if tensor.is_some() || value.rows().is_some() => Ok(()),
             Collective::AllGather => Err("it holds neither a tensor nor rows"),
             _ if tensor.is_none() => Err("it holds no tensor"),
-            Collective::Broadcast { root } if root >= self.ranks.n => Err("there is no such root"),
+            Collective::Broadcast { root } if root >= self.ranks.n => {
+                Err("the root does not exist")
+            }
             Collective::Broadcast { .. } => Ok(()),
             _ if !tensor.is_some_and(Self::can_reduce) => Err("its numbers cannot be added up"),
             Collective::AllReduce(_) => Ok(()),

@@ -1,4 +1,4 @@
-//! What trainers say to each other.
+//! Messages between trainers.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -32,12 +32,12 @@ pub enum PeerMessage {
     Lend(Lend),
 }
 
-/// Who speaks, and of which job.
+/// The sender, and its job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerHello {
     /// The sender.
     pub rank: u32,
-    /// What all trainers of a job must agree on, in words.
+    /// The facts that all trainers of a job must agree on, in words.
     pub job: String,
 }
 
@@ -46,9 +46,9 @@ pub struct PeerHello {
 pub struct Part {
     /// The number of the exchange.
     pub exchange: u64,
-    /// What the exchange is, in words: both sides must have the same.
+    /// The exchange in words: both sides must have the same.
     pub words: Arc<str>,
-    /// What it holds.
+    /// Its contents.
     pub kind: PartKind,
     /// The number of its chunk.
     pub chunk: u32,
@@ -70,12 +70,12 @@ impl Part {
     }
 }
 
-/// What a part holds.
+/// The contents of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PartKind {
     /// The sender's own numbers, to be added up.
     Share,
-    /// What everybody's numbers come to.
+    /// The reduced numbers of all trainers.
     Result,
 }
 

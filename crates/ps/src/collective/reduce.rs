@@ -48,7 +48,7 @@ fn reduce_as<T: Number>(
     place: Range<usize>,
 ) {
     let Some(out) = out.data_mut::<T>().ok().and_then(|out| out.get_mut(place)) else { return };
-    // What is shorter or longer was refused when it came.
+    // Shares of another length were refused when they came.
     let shares: Vec<&[T]> = shares
         .iter()
         .filter_map(Contribution::numbers)

@@ -1,11 +1,11 @@
-//! What an exchange is: all trainers must say the same.
+//! The terms of an exchange, which must be equal at all trainers.
 
 use tensor::{Collective, Tensor, Value};
 
 /// An exchange in words that trainers compare: what, of which variable, of which shape.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Terms {
-    /// What becomes of the values.
+    /// The operation on the values.
     pub collective: Collective,
     /// The variable.
     pub var: String,

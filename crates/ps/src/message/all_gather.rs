@@ -31,7 +31,7 @@ impl Body for AllGather {
     }
 }
 
-/// What all trainers brought, in the order of their ranks.
+/// The contributions of all trainers, in the order of their ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllGatherResult(pub Vec<Vec<u8>>);
 

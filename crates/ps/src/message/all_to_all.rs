@@ -61,7 +61,7 @@ impl Body for AllToAllResult {
     }
 
     fn blobs<'a>(&'a mut self, blobs: &mut Blobs<'a>) {
-        // What was just read nobody shares yet.
+        // A value that was just read is not shared yet.
         let parts = Arc::get_mut(&mut self.0).into_iter().flatten();
         blobs.extend(parts.map(Vec::as_mut_slice));
     }

@@ -30,7 +30,7 @@ pub struct CancelCut {
 /// Bytes of what a trainer gives to a cut, or gets back, that go in one message.
 pub const PIECE_BYTES: usize = 16 << 20;
 
-/// The trainer was told to go: what it sent before this is in the cut, what it sends after is not.
+/// The trainer was sent into the cut: messages before this one are in the cut, messages after it are not.
 /// Numbered, applied once. A large part comes in several messages: [`Given::pieces`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cut {
@@ -38,16 +38,15 @@ pub struct Cut {
     pub cut: u64,
     /// The greatest cut that all servers have kept, as far as this trainer knows.
     pub complete: u64,
-    /// What the trainer needs to continue from here. Sent to one server; empty for the others.
+    /// The state that the trainer needs to continue from here. Sent to one server; empty for the others.
     pub state: Vec<u8>,
-    /// What its script was answered since the last cut, for a process that repeats the script. Sent
-    /// to the same server.
+    /// The answers that its script received since the last cut, for a process that repeats the script. Sent to the same server.
     pub journal: Vec<u8>,
     /// More of this part follows.
     pub has_more: bool,
 }
 
-/// What a trainer gives to a cut.
+/// A trainer's contribution to a cut.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Given {
     /// See [`Cut::state`].
@@ -69,7 +68,7 @@ impl Given {
         (0..n_pieces).map(move |piece| {
             let has_more = piece + 1 < n_pieces;
             let (state, journal) = match n_pieces {
-                // What is not large is not copied.
+                // A small part is not copied.
                 1 => (std::mem::take(&mut self.state), std::mem::take(&mut self.journal)),
                 _ => {
                     let at = |piece: usize| (piece * n_bytes_max).min(n_bytes);
@@ -97,7 +96,7 @@ pub struct Recall {
     pub from: u64,
 }
 
-/// What a trainer gave, or a piece of it; empty for the first cut, or if it gave nothing to this server.
+/// A trainer's contribution to a cut, or a piece of it; empty for the first cut, or if the trainer gave nothing to this server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recalled {
     /// Bytes of the state that it gave to that cut.
@@ -115,7 +114,7 @@ pub struct Recollection {
 }
 
 impl Recollection {
-    /// What is asked next.
+    /// The next request.
     pub fn next(&self, cut: u64) -> Recall {
         Recall { cut, from: self.bytes.len() as u64 }
     }

@@ -1,4 +1,4 @@
-//! `hello`: who speaks. The first message of every connection.
+//! `hello` names the sender. The first message of every connection.
 
 use super::Body;
 use crate::codec::{Reader, Writer};
@@ -113,7 +113,7 @@ impl Body for Hello {
     fn decode(input: &mut Reader<'_>) -> Result<Self> {
         let (version, job) = (input.u32()?, input.str()?);
         let (trainer, incarnation) = (input.u32()?, input.u64()?);
-        // An older release is told that it is one, not that its bytes are none.
+        // An older release gets an error about its version, not about malformed bytes.
         let is_ours = version >= VERSION;
         let term = if is_ours { Term::decode(input)? } else { Term::default() };
         let n_vars = if is_ours { input.count()? } else { 0 };
@@ -144,7 +144,7 @@ fn held(input: &mut Reader<'_>) -> Result<VarInfo> {
     Ok(VarInfo { name, dims, is_param })
 }
 
-/// What the server has of this trainer.
+/// The server's record of this trainer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Welcome {
     /// The last change of this incarnation that was applied.

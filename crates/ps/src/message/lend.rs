@@ -9,7 +9,7 @@ use crate::shm::Offer;
 /// Answered by the same from the other side.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lend {
-    /// What the receiver may open.
+    /// The region that the receiver may open.
     pub offer: Offer,
     /// The region of the receiver that the sender has opened; 0 for none.
     pub opened: u64,

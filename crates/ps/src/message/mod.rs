@@ -1,4 +1,4 @@
-//! What trainers and servers say to each other: one file per message, one line here.
+//! Messages between trainers and servers: one file per message, one line here.
 //!
 //! A trainer's changes (push, barrier, complete, leave, cut) are numbered and served once, in order; its questions
 //! (pull, look up, all-gather, all-to-all, ping, …) have ids of their own and may be asked again.
@@ -120,7 +120,7 @@ macro_rules! messages {
 }
 
 messages! {
-    /// What a trainer says.
+    /// A message of a trainer.
     Request {
         /// The first message of a connection.
         1 Hello(Hello),
@@ -154,13 +154,13 @@ messages! {
         15 Cut(Cut),
         /// A cut, soon, please.
         16 WantCut(WantCut),
-        /// What I gave to a cut, please.
+        /// Asks for this trainer's contribution to a cut.
         17 Recall(Recall),
     }
 }
 
 messages! {
-    /// What a server answers.
+    /// The answer of a server.
     Reply {
         /// Greeting accepted.
         129 Welcome(Welcome),
@@ -180,17 +180,17 @@ messages! {
         136 Stats(Stats),
         /// No.
         137 Refused(Refusal),
-        /// What every trainer had for you.
+        /// The parts that all trainers brought for this one.
         138 AllToAllResult(AllToAllResult),
         /// Memory that you may read.
         139 Lent(Lend),
-        /// What is to be known of cuts.
+        /// News about cuts.
         140 Notice(Notice),
         /// The cut is now.
         141 StartCut(StartCut),
         /// No cut.
         142 CancelCut(CancelCut),
-        /// What a trainer gave to a cut.
+        /// A trainer's contribution to a cut.
         143 Recalled(Recalled),
     }
 }

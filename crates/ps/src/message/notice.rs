@@ -13,7 +13,7 @@ pub struct NextCut {
     pub after: u64,
 }
 
-/// What a server tells about cuts: when something changes, and with every [`super::Pong`].
+/// A server's news about cuts: sent when something changes, and with every [`super::Pong`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Notice {
     /// The next cut, from the lead server.

@@ -1,4 +1,4 @@
-//! `ping`: still there. What comes back says whom the server waits for.
+//! `ping`: still there. The answer names the trainers that the server waits for.
 
 use super::{Body, Notice, empty};
 use crate::codec::{Reader, Writer};

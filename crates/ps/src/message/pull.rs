@@ -67,7 +67,7 @@ impl Body for Values {
     }
 
     fn blobs<'a>(&'a mut self, blobs: &mut Blobs<'a>) {
-        // What was just read nobody shares yet.
+        // A value that was just read is not shared yet.
         let values = self.0.iter_mut().filter_map(Arc::get_mut);
         values.for_each(|value| value_blobs(value, blobs));
     }

@@ -22,7 +22,7 @@ pub struct Save {
     pub table: String,
     /// The stage of the save, below the directory that is saved into.
     pub dir: String,
-    /// What to do.
+    /// The action.
     pub phase: Phase,
     /// Only what a look-up reads: no state of the optimizer.
     pub weights_only: bool,
@@ -42,7 +42,7 @@ impl Body for Save {
             0 => Phase::Write,
             1 => Phase::Place,
             2 => Phase::GiveUp,
-            _ => return Err(Error::Malformed("a way of saving that nobody knows")),
+            _ => return Err(Error::Malformed("an unknown way of saving")),
         };
         let weights_only = input.u8()? != 0;
         Ok(Self { table, dir, phase, weights_only })

@@ -1,4 +1,4 @@
-//! Who has reported so far, and the places once all have.
+//! The processes that have reported so far, and the places once all have.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use super::{Place, Report, Side};
 use crate::endpoint::Endpoint;
 use crate::ids::ConnId;
 
-/// What comes of a report.
+/// The outcome of a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReportOutcome {
     /// Others are missing.
@@ -32,7 +32,7 @@ struct Enrolled {
     conn: Option<ConnId>,
 }
 
-/// Who has reported so far.
+/// The processes that have reported so far.
 #[derive(Debug, Default)]
 pub struct Gathering {
     members: BTreeMap<ConnId, Report>,
@@ -73,7 +73,7 @@ impl Gathering {
         }
     }
 
-    /// Nobody has reported: a job that failed is forgotten.
+    /// Removes all reports: a failed job is dropped.
     pub fn clear(&mut self) {
         *self = Self::default();
     }
@@ -90,7 +90,7 @@ impl Gathering {
         seats.iter().flat_map(|side| numbered(side)).collect()
     }
 
-    /// What the process of a connection is, if it has a place.
+    /// The role of the process of a connection, if it has a place.
     pub fn side_of(&self, conn: ConnId) -> Option<Side> {
         let seats = self.seats.as_ref()?;
         let has = |side: &[Enrolled]| side.iter().any(|seat| seat.conn == Some(conn));
@@ -104,10 +104,10 @@ impl Gathering {
         self.members.keys().copied().filter(move |_| waits)
     }
 
-    /// Who is not there yet, in words.
+    /// The missing processes, in words.
     pub fn missing(&self) -> String {
         let Some(first) = self.members.values().next() else {
-            return "nobody has reported".to_string();
+            return "no process has reported".to_string();
         };
         let here = self.members.len();
         let absent = match first.n_servers {
@@ -354,7 +354,7 @@ pub(crate) mod tests {
     #[test]
     fn who_is_missing_is_named() {
         let mut gathering = Gathering::default();
-        assert_eq!(gathering.missing(), "nobody has reported");
+        assert_eq!(gathering.missing(), "no process has reported");
         let known = |side, rank, endpoint| {
             let n_servers = Some(2);
             of(4, Report { rank: Some(rank), n_servers, ..report(side, endpoint) })
@@ -367,7 +367,7 @@ pub(crate) mod tests {
         gathering.report(ConnId(1), of(4, report(Side::Server, "b:1")));
         assert_eq!(gathering.missing(), "missing: 3 of 4 processes; there are: server (b:1)");
         gathering.leave(ConnId(1));
-        assert_eq!(gathering.missing(), "nobody has reported");
+        assert_eq!(gathering.missing(), "no process has reported");
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Processes that know only one address find each other there.
 //!
-//! Each process reports what it is and where it listens. When all have reported, each is told its
-//! number and where the others are. This is the state machine; `tcp` drives it. Lines of text go
-//! over the network, fields between tabs ([`Report`], [`RendezvousReply`]); docs/reference/formats.md has them.
+//! Each process reports what it is and where it listens. When all have reported, each receives its number and
+//! the addresses of the others. This is the state machine; `tcp` drives it. Lines of text go over the network,
+//! fields between tabs ([`Report`], [`RendezvousReply`]); docs/reference/formats.md has them.
 
 mod gathering;
 mod text;
@@ -12,7 +12,7 @@ pub(crate) use text::LINE_BYTES_MAX;
 
 use crate::endpoint::Endpoint;
 
-/// What a process of a job does.
+/// The role of a process in a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Side {
     /// It keeps parameters.
@@ -21,7 +21,7 @@ pub enum Side {
     Trainer,
 }
 
-/// What a process says of itself.
+/// A process's description of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     /// The name of the job, the same for all; it may be empty.
@@ -30,7 +30,7 @@ pub struct Report {
     pub n: u32,
     /// How many of them are servers, if that is known.
     pub n_servers: Option<u32>,
-    /// What it does.
+    /// Its role.
     pub side: Side,
     /// Its number among those that do the same, if it knows it.
     pub rank: Option<u32>,
@@ -42,10 +42,10 @@ pub struct Report {
     pub is_fixed: bool,
 }
 
-/// What a process is told.
+/// The answer to a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RendezvousReply {
-    /// Not all are there yet; who is not.
+    /// Some are missing; names them.
     Waiting(String),
     /// Another process has reported this end point: take another port.
     Taken,
@@ -55,7 +55,7 @@ pub enum RendezvousReply {
     Failed(String),
 }
 
-/// The place of a process, and who the others are.
+/// The place of a process, and the other processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     /// Its number among those that do the same.

@@ -36,7 +36,7 @@ struct Gathering {
     /// The largest turn of the trainers that wait.
     turn: u64,
     brought: BTreeMap<TrainerId, Vec<u8>>,
-    /// Active trainers that have brought nothing yet; of no meaning while nobody has.
+    /// Active trainers that have brought nothing yet; meaningless before the first one has.
     awaited: BTreeSet<TrainerId>,
     waiting: BTreeMap<TrainerId, Asker>,
     /// The result of the last one, and its turn.
@@ -44,7 +44,7 @@ struct Gathering {
 }
 
 impl AllGathers {
-    /// Whether nobody waits.
+    /// Whether no trainer waits.
     pub(super) fn is_empty(&self) -> bool {
         self.0.values().all(|gathering| gathering.waiting.is_empty())
     }
@@ -103,7 +103,7 @@ impl AllGathers {
         }
     }
 
-    /// Whom to answer, and what: those whose all-gather is complete.
+    /// The answers to trainers whose all-gather is complete.
     pub(super) fn settle(&mut self) -> Vec<(Asker, AllGatherResult)> {
         let mut answers = Vec::new();
         for gathering in self.0.values_mut() {

@@ -1,6 +1,6 @@
-//! All-to-all: every trainer brings a part for every other and gets what the others brought for it.
+//! All-to-all: every trainer brings a part for every other and gets the parts that the others brought for it.
 //!
-//! An exchange needs all trainers of the job: what is meant for one that is gone would be lost. The last
+//! An exchange needs all trainers of the job: the parts for one that is gone would be lost. The last
 //! exchange is remembered until the next, for a trainer whose answer was lost; so a server holds the
 //! parts of one exchange, and of the next as far as they have come.
 
@@ -32,7 +32,7 @@ pub(super) fn serve(server: &mut Server, asker: Asker, all_to_all: AllToAll) {
     }
 }
 
-/// Answers those whose exchange is complete, or cannot be any more.
+/// Answers trainers whose exchange is complete, or can no longer complete.
 pub(super) fn settle(server: &mut Server) {
     if let Some(TrainerId(trainer)) = server.term.members.inactive() {
         return dissolve(server, &Refusal::Absent { trainer });
@@ -52,15 +52,15 @@ pub(super) fn dissolve(server: &mut Server, refusal: &Refusal) {
 #[derive(Debug)]
 pub(super) struct AllToAllState {
     n_trainers: usize,
-    /// What is exchanged now: the turn, and what for. Of no meaning while nobody is here.
+    /// The current exchange: its turn and its purpose. Meaningless while no trainer waits.
     now: (u64, String),
     brought: BTreeMap<TrainerId, Vec<Vec<u8>>>,
-    /// Trainers that have brought nothing yet; of no meaning while nobody has.
+    /// Trainers that have brought nothing yet; meaningless before the first one has.
     awaited: BTreeSet<TrainerId>,
     waiting: BTreeMap<TrainerId, Asker>,
     /// The turn of the last exchange.
     last: Option<u64>,
-    /// What was brought then, by receiver; until it brings something to the next.
+    /// The parts of the last exchange by receiver, kept until the receiver brings something to the next one.
     held: BTreeMap<TrainerId, AllToAllResult>,
 }
 
@@ -77,7 +77,7 @@ impl AllToAllState {
         }
     }
 
-    /// Whether nobody waits.
+    /// Whether no trainer waits.
     pub(super) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
@@ -162,7 +162,7 @@ impl AllToAllState {
         answers
     }
 
-    /// All requests that wait, to be refused. What they brought is dropped.
+    /// All requests that wait, to be refused. Drops their parts.
     fn dissolve(&mut self) -> Vec<Asker> {
         self.brought.clear();
         std::mem::take(&mut self.waiting).into_values().collect()

@@ -10,7 +10,7 @@ use crate::refusal::Refusal;
 #[derive(Debug)]
 pub(super) struct UnitsRunning {
     n_left: usize,
-    /// What is served with the last of them.
+    /// The change that is served with the last of them.
     change: Option<Change>,
     /// Why one of them failed.
     refusal: Option<Refusal>,

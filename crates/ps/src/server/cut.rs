@@ -21,7 +21,7 @@ const OLDER_MAX: usize = 8;
 pub(super) struct DurableCuts {
     /// Those that are durable, ascending.
     kept: Vec<u64>,
-    /// The last one whose parts came.
+    /// The last cut that received parts.
     begun: u64,
     /// Whether one is wanted soon.
     pub(super) is_wanted: bool,
@@ -36,8 +36,8 @@ pub(super) struct CutsInTerm {
     writing: Option<Writing>,
     /// Journals of cuts that were left out or failed: they go with the next one.
     owed: Chunks,
-    /// What each trainer gave last. A trainer that is gone gives nothing more, but a process that
-    /// does not know this may still ask for it.
+    /// The last state that each trainer gave. A trainer that is gone gives nothing more, but a process that does not know this
+    /// may still ask for it.
     pub(super) states: BTreeMap<TrainerId, Chunks>,
     /// Parts of which more is to come.
     arriving: BTreeMap<TrainerId, CutPart>,
@@ -47,9 +47,9 @@ pub(super) struct CutsInTerm {
 #[derive(Debug)]
 struct Writing {
     cut: u64,
-    /// What all servers have kept.
+    /// The newest cut that all servers have kept.
     complete: u64,
-    /// What is written with it, should it fail.
+    /// The journal that is written with it, kept in case the write fails.
     journal: Chunks,
 }
 
@@ -57,7 +57,7 @@ struct Writing {
 #[derive(Debug)]
 struct Collecting {
     cut: u64,
-    /// What all servers have kept, as far as trainers know.
+    /// The newest cut that all servers have kept, as far as trainers know.
     complete: u64,
     mark: Mark,
     /// Where the protocol stood when it was marked.
@@ -69,7 +69,7 @@ struct Collecting {
     waiting: Vec<Change>,
 }
 
-/// What a trainer gives to a cut.
+/// A trainer's contribution to a cut.
 #[derive(Debug, Default)]
 struct CutPart {
     cut: u64,
@@ -98,12 +98,12 @@ impl DurableCuts {
         &self.kept
     }
 
-    /// The last one whose parts came.
+    /// The last cut that received parts.
     pub(super) fn begun(&self) -> u64 {
         self.begun
     }
 
-    /// Those after this one are of no use any more.
+    /// Drops the cuts after `base`.
     pub(super) fn forget_after(&mut self, base: u64) {
         self.kept.retain(|&cut| cut <= base);
         // All servers have the base; those before it are of use only if it is damaged somewhere.
@@ -158,7 +158,7 @@ impl CutsInTerm {
         None
     }
 
-    /// There will be no such cut; whose parts wait to be served.
+    /// Abandons the cut and returns the changes that waited for it.
     fn give_up(&mut self) -> Vec<Change> {
         let Some(collecting) = self.collecting.take() else { return Vec::new() };
         collecting.parts.iter().for_each(|(&trainer, part)| self.owe(trainer, &part.journal));
@@ -190,7 +190,7 @@ pub(super) fn serve(server: &mut Server, change: Change, piece: Cut) -> Result<P
         server.term.cuts.owe(change.trainer, &part.journal);
         return Ok(Progress::Served);
     };
-    // What all servers have kept, this one has.
+    // A cut that all servers have kept is here, too.
     if server.cuts.kept.contains(&complete) {
         collecting.complete = collecting.complete.max(complete);
     }
@@ -263,7 +263,7 @@ pub(super) fn marked(server: &mut Server, now: Millis, cut: u64, marked: Result<
 fn failed(server: &mut Server, now: Millis, cut: u64, refusal: &Refusal) {
     cut_schedule::cut_ended(server, now);
     if !server.term.members.all_completed() {
-        return server.warn(format!("there is no cut {cut}: {refusal}"));
+        return server.warn(format!("cut {cut} was not made: {refusal}"));
     }
     // Nobody needs it but a job that goes back, and there is nothing to go back to.
     server.warn(format!(
@@ -278,7 +278,7 @@ pub(super) fn check(server: &mut Server) {
     let is_whole = |it: &Collecting| it.mark == Mark::Made && it.awaited.is_empty();
     let whole = server.term.cuts.collecting.take_if(|collecting| is_whole(collecting));
     let Some(Collecting { cut, complete, mut protocol, parts, .. }) = whole else { return };
-    // Who gave no part was gone when the others were told to go, whenever we heard of it.
+    // A trainer without a part was gone when the others were told to take the cut, no matter when the server learnt of it.
     let was_here = |trainer: &TrainerId| parts.contains_key(trainer);
     protocol.gone.retain(|(trainer, _)| was_here(trainer));
     let gone = server.term.members.gone().into_iter().filter(|(trainer, _)| !was_here(trainer));

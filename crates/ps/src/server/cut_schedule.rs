@@ -14,13 +14,13 @@ const SELDOM_MS: u64 = 60_000;
 /// After a cut that could not be: the next attempt.
 pub(super) const PAUSE_MS: u64 = 50;
 
-/// Trainers stand still for cuts for at most one in so many parts of the time, as long as that leaves cuts
-/// no farther apart than [`FARTHEST_MS`]. What they give is then sent, checked and written, by processes that share
-/// their cores: the cut costs three times as much as the pause.
+/// Trainers stand still for cuts for at most one in so many parts of the time, as long as that leaves cuts no
+/// farther apart than [`FARTHEST_MS`]. Their contributions are then sent, checked and written by processes that
+/// share their cores: the cut costs three times as much as the pause.
 const PAUSE_SHARE: u64 = 100;
 const FARTHEST_MS: u64 = 60_000;
 
-/// What the server that leads has in mind.
+/// The plans of the leading server.
 #[derive(Debug, Default)]
 pub(super) struct Schedule {
     pub(super) attempt: Option<Attempt>,
@@ -61,7 +61,7 @@ impl Schedule {
         }
     }
 
-    /// How far apart cuts are. What happened once, because a machine was busy, does not count.
+    /// The distance between cuts. A single slow cut, because a machine was busy, does not count.
     fn distance(&self, every_ms: u64) -> u64 {
         let pause = self.pauses[0].min(self.pauses[1]);
         pause.saturating_mul(PAUSE_SHARE).min(FARTHEST_MS).max(every_ms)
@@ -113,7 +113,7 @@ pub(super) fn check(server: &mut Server, now: Millis) {
     }
     let next = *server.term.schedule.next.get_or_insert(now + server.config.cut_every_ms);
     let is_time = now >= next || server.cuts.is_wanted && now >= server.term.schedule.not_before;
-    // Those who were told to go have not come yet.
+    // The trainers that were told to take the cut have not come yet.
     let is_under_way = server.term.schedule.gone.is_some_and(|gone| gone > server.cuts.begun());
     let is_idle = server.term.cuts.is_idle() && !is_under_way;
     if is_time && is_idle && server.term.members.all_here() {

@@ -1,5 +1,5 @@
-//! What a server keeps with a cut beside its data, as bytes: where the protocol stood, and what trainers
-//! gave.
+//! The bytes that a server keeps with a cut beside its data: the state of the protocol, and the
+//! contributions of trainers.
 //!
 //! `version u32`, the protocol (`length u64`, bytes), `count u32`, and for each trainer that gave
 //! something: `rank u32`, `length u64`, bytes. A journal is a list of the same entries without a count.
@@ -99,16 +99,16 @@ impl Protocol {
     }
 }
 
-/// What a server keeps with a cut.
+/// The state that a server keeps with a cut.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct CutState {
     pub(super) protocol: Protocol,
-    /// What each trainer gave.
+    /// The contribution of each trainer.
     pub(super) states: Vec<(TrainerId, Chunks)>,
 }
 
 impl CutState {
-    /// What trainers gave is not copied.
+    /// Contributions of trainers are not copied.
     pub(super) fn to_chunks(&self) -> Chunks {
         let protocol = self.protocol.to_bytes();
         let mut bytes = VERSION.to_le_bytes().to_vec();
@@ -165,7 +165,7 @@ pub(super) fn add_chunks(chunks: &mut Chunks, trainer: TrainerId, given: &Chunks
     }
 }
 
-/// What a trainer gave to a journal, all of it.
+/// A trainer's contribution to a journal, all of it.
 pub(super) fn journal_of(journal: &[u8], trainer: TrainerId) -> Result<Vec<u8>> {
     let own = entries(journal)?.into_iter().filter(|(of, _)| *of == trainer);
     Ok(own.flat_map(|(_, given)| given).copied().collect())
@@ -184,7 +184,7 @@ pub fn compacted(journal: &[u8], smaller: &dyn Fn(&[u8]) -> Option<Vec<u8>>) -> 
     Some(all)
 }
 
-/// What trainers gave to a journal, in its order.
+/// The contributions of trainers to a journal, in its order.
 pub(super) fn entries(mut journal: &[u8]) -> Result<Vec<(TrainerId, &[u8])>> {
     let mut all = Vec::new();
     while !journal.is_empty() {

@@ -3,7 +3,7 @@
 use super::{Server, all_to_all};
 use crate::refusal::Refusal;
 
-/// The job cannot continue: everybody that waits is told.
+/// The job cannot continue: every waiting process gets the reason.
 pub(super) fn set(server: &mut Server, refusal: Refusal) {
     server.warn(format!("the job cannot go on: {refusal}"));
     server.failure.get_or_insert_with(|| refusal.clone());

@@ -30,7 +30,7 @@ pub(super) struct PendingHello {
     pub(super) hello: Hello,
 }
 
-/// What a server knows of processes that are not let in, or not yet.
+/// Processes that are not let in, or not yet.
 #[derive(Debug, Default)]
 pub(super) struct UnknownPeers {
     pub(super) keys: TrainerKeys,
@@ -63,14 +63,14 @@ pub(super) fn serve(server: &mut Server, now: Millis, conn: ConnId, id: u64, hel
     }
 }
 
-/// Why this is no trainer of the job.
+/// The reason why this is not a trainer of the job.
 fn stranger(server: &Server, conn: ConnId, hello: &Hello) -> Option<Refusal> {
     let n_trainers = server.config.n_trainers;
     let trainer = hello.trainer;
     if hello.version != VERSION {
         return Some(Refusal::Version { ours: VERSION, theirs: hello.version });
     }
-    // Before anything is said of the job.
+    // Before any message about the job.
     if let Some(refusal) = server.peers.keys.refusal(conn, trainer, n_trainers, server.clock.now) {
         return Some(refusal);
     }
@@ -108,7 +108,7 @@ fn admit(server: &mut Server, now: Millis, pending: PendingHello) {
                 server.actions.push(Action::Close(old));
             }
             if admitted.is_new {
-                // What an earlier process of this rank began and did not end is not a part of a round.
+                // A part that an earlier process of this rank began and did not end does not belong to a round.
                 server.term.rounds.forget_open(trainer);
                 server.term.news.remove(&trainer);
                 server.term.staleness.forget(trainer);
@@ -209,7 +209,7 @@ fn other_start(server: &Server, hello: &Hello) -> Option<Refusal> {
     })
 }
 
-/// Tells a trainer that the job cannot begin. Others of the job wait for it, and are told too.
+/// Tells a trainer that the job cannot begin. Others of the job wait for it, so they are told too.
 fn refuse_start(server: &mut Server, conn: ConnId, id: u64, trainer: TrainerId, refusal: Refusal) {
     if server.peers.last_refusal.is_none() {
         failure::set(server, refusal.clone());
@@ -226,7 +226,7 @@ fn refuse_start(server: &mut Server, conn: ConnId, id: u64, trainer: TrainerId, 
     refuse_peer(server, conn, id, refusal);
 }
 
-/// Whether all trainers know that the job cannot begin, or do not come to hear it.
+/// Whether all trainers have been told that the job cannot begin, or are gone.
 pub(super) fn has_said_farewell(server: &Server) -> bool {
     server.peers.last_refusal.as_ref().is_none_or(|last_refusal| {
         let all = (0..server.config.n_trainers).map(TrainerId);
@@ -272,7 +272,7 @@ fn other_model(ours: &[VarInfo], theirs: &[VarInfo]) -> Option<Refusal> {
     })
 }
 
-/// Refuses a process that is no trainer of this job, or not now.
+/// Refuses a process that is not a trainer of this job, or not now.
 pub(super) fn refuse_peer(server: &mut Server, conn: ConnId, id: u64, refusal: Refusal) {
     let kind = match &refusal {
         Refusal::DuplicateTrainer { trainer, .. } => format!("duplicate {trainer}"),
@@ -289,7 +289,7 @@ pub(super) fn refuse_peer(server: &mut Server, conn: ConnId, id: u64, refusal: R
     server.actions.push(Action::Close(conn));
 }
 
-/// What both sides must have.
+/// The variables that both sides must have.
 fn params(vars: &[VarInfo]) -> impl Iterator<Item = &VarInfo> {
     vars.iter().filter(|held| held.is_param)
 }

@@ -1,4 +1,4 @@
-//! What a server knows of a term: opening the next one replaces all of it.
+//! The state of a server in a term: opening the next one replaces all of it.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -17,7 +17,7 @@ use super::turn::HeldMessage;
 use crate::chunks::Chunks;
 use crate::ids::{ConnId, TrainerId, VarId};
 
-/// What belongs to a term. A server that does not recover has one for its life.
+/// The state of a term. A server that does not recover has one for its life.
 pub(super) struct InTerm {
     pub(super) members: Members,
     pub(super) rounds: Rounds,
@@ -26,16 +26,16 @@ pub(super) struct InTerm {
     pub(super) staleness: Staleness,
     /// Questions that wait for a round, by connection and number.
     pub(super) waiting: BTreeMap<(ConnId, u64), Waiting>,
-    /// Trainers one of whose messages is being served, and what came from them meanwhile.
+    /// Trainers with a message in service, and the messages that came from them meanwhile.
     pub(super) busy: BTreeMap<TrainerId, VecDeque<HeldMessage>>,
     /// By trainer, and by what was asked for.
     pub(super) news: BTreeMap<TrainerId, BTreeMap<Vec<VarId>, News>>,
     pub(super) units: Option<UnitsRunning>,
     pub(super) cuts: CutsInTerm,
     pub(super) schedule: Schedule,
-    /// What trainers gave to the base.
+    /// The contributions of trainers to the base.
     pub(super) states: BTreeMap<TrainerId, Chunks>,
-    /// What trainers gave to journals up to the base, while they are being told.
+    /// The contributions of trainers to journals up to the base, while they are being sent back.
     pub(super) journals: BTreeMap<TrainerId, Chunks>,
 }
 

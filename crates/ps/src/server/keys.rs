@@ -7,7 +7,7 @@ use crate::access::keyed::{KnownKeys, ShownKey};
 use crate::ids::{ConnId, Millis};
 use crate::refusal::Refusal;
 
-/// What the processes of a job have shown.
+/// The keys that the processes of a job have shown.
 #[derive(Debug, Default)]
 pub(super) struct TrainerKeys {
     /// None: keys are not asked for.

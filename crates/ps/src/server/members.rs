@@ -24,7 +24,7 @@ pub(super) enum Membership {
     Left,
 }
 
-/// What a server knows of a trainer's process.
+/// A server's record of a trainer's process.
 #[derive(Debug)]
 pub(super) struct Member {
     trainer: TrainerId,
@@ -69,15 +69,15 @@ struct MemberCounts {
     active: usize,
     here: usize,
     completed: usize,
-    /// Those of them who take part in cuts.
+    /// Those of them that take part in cuts.
     staying: usize,
     lost: usize,
-    /// Those who could still be told that the job failed.
+    /// Those that could still learn that the job failed.
     untold: usize,
 }
 
 impl MemberCounts {
-    /// What a trainer counts for.
+    /// The counts that a trainer adds to.
     fn of(entry: &Member) -> Self {
         let is = |state| usize::from(entry.state == state);
         let here = is(Membership::Here);
@@ -153,7 +153,7 @@ impl Member {
         self.is_active() || self.stays
     }
 
-    /// What to say of a trainer that died.
+    /// The refusal that reports a dead trainer.
     pub(super) fn loss(&self, round: u64) -> Refusal {
         let (how, silent_ms) = self.death.unwrap_or(("it was last heard", 0));
         let round = round + 1;
@@ -191,7 +191,7 @@ impl Member {
     }
 }
 
-/// Trainers whose silence was noticed.
+/// Trainers that were silent for too long.
 #[derive(Debug, Default)]
 pub(super) struct Expired {
     /// They died, and are waited for.
@@ -202,7 +202,7 @@ pub(super) struct Expired {
     pub(super) left: Vec<TrainerId>,
 }
 
-/// What admitting a trainer means for others.
+/// The effects on others of admitting a trainer.
 #[derive(Debug)]
 pub(super) struct Admitted {
     /// An older connection of the same process.
@@ -252,7 +252,7 @@ impl Members {
         members
     }
 
-    /// What is known of a trainer.
+    /// The record of a trainer.
     pub(super) fn of(&self, trainer: TrainerId) -> &Member {
         &self.entries[trainer.0 as usize]
     }
@@ -329,7 +329,7 @@ impl Members {
         self.conns.iter().map(|(&conn, &trainer)| (conn, trainer)).collect()
     }
 
-    /// Who speaks on a connection.
+    /// The trainer of a connection.
     pub(super) fn who(&self, conn: ConnId) -> Option<TrainerId> {
         self.conns.get(&conn).copied()
     }
@@ -347,7 +347,7 @@ impl Members {
         self.entry_mut(trainer).refused = Some((seq, refusal));
     }
 
-    /// The trainer was told that the job failed.
+    /// Records that the trainer learnt of the failure of the job.
     pub(super) fn told(&mut self, trainer: TrainerId) {
         self.edit(trainer, |entry| entry.is_told = true);
     }
@@ -357,7 +357,7 @@ impl Members {
         self.counts.here == MemberCounts::of(self.of(trainer)).here
     }
 
-    /// For so long nobody listened: that was not the trainers' silence.
+    /// Excuses a time in which the server did not listen: the trainers were not silent then.
     pub(super) fn forgive(&mut self, now: Millis, ms: u64) {
         for entry in &mut self.entries {
             entry.heard = now.min(entry.heard + ms);
@@ -444,7 +444,7 @@ impl Members {
         self.counts.here == self.counts.active && self.n_taking_part() > 0
     }
 
-    /// Trainers that nobody waits for, and why.
+    /// Trainers that are not awaited, with the reasons.
     pub(super) fn gone(&self) -> Vec<(TrainerId, Gone)> {
         let gone = |(trainer, entry): (TrainerId, &Member)| match entry.state {
             Membership::Completed => Some((trainer, Gone::Completed)),
@@ -465,7 +465,7 @@ impl Members {
         self.counts.active
     }
 
-    /// A trainer that nobody waits for any more, if there is one.
+    /// A trainer that is no longer awaited, if there is one.
     pub(super) fn inactive(&self) -> Option<TrainerId> {
         if self.counts.active == self.entries.len() {
             return None;
@@ -498,8 +498,8 @@ impl Members {
         lost.map(|id| TrainerId(id as u32))
     }
 
-    /// Whether nobody is left who could be told that the job failed. One whose connection broke
-    /// may come back for it.
+    /// Whether all trainers that can be reached know that the job failed. A trainer that lost its connection may come back for
+    /// it.
     pub(super) fn all_told(&self) -> bool {
         self.counts.untold == 0
     }

@@ -2,7 +2,8 @@
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use tensor::{EvenIfPoisoned, Pool, Tensor, Value};
+use base::EvenIfPoisoned;
+use tensor::{Pool, Tensor, Value};
 
 use crate::shm::SharedMemory;
 

@@ -2,11 +2,11 @@
 //!
 //! There is no socket, thread, clock or data here. `tcp/` drives the machine, and so does the
 //! simulator. It knows which trainers take part, which rounds are open and which requests wait for
-//! what. The [`Store`] knows the variables and how gradients change them. What must be done there
-//! is handed out as [`Work`], and [`Server::done`] takes the outcome.
+//! which events. The [`Store`] knows the variables and how gradients change them. Work on the store is
+//! handed out as [`Work`], and [`Server::done`] takes the outcome.
 //!
-//! What a server does with a message stands in the file of that message (`push.rs`, `pull.rs`, ..), with what it
-//! does when work for it is done; [`turn`] calls them. What belongs to a term is one struct, [`in_term::InTerm`].
+//! The file of each message (`push.rs`, `pull.rs`, ..) holds everything that a server does with it, also when
+//! work for it is done; [`turn`] calls them. The state of a term is one struct, [`in_term::InTerm`].
 
 mod all_gather;
 mod all_to_all;
@@ -78,7 +78,7 @@ use turn::Queued;
 use vars::VarNumbers;
 use work::{Outcome, Task};
 
-/// What must be done after an event.
+/// An action after an event.
 #[derive(Debug)]
 pub enum Action {
     /// Send an answer.
@@ -91,7 +91,7 @@ pub enum Action {
     Run(Work),
 }
 
-/// What all trainers may have here that waits, and what each of them has.
+/// The limits on waiting data: of all trainers together, and of each.
 #[derive(Debug)]
 struct HeldLimits {
     budget: Budget,
@@ -115,9 +115,9 @@ struct ServerClock {
 /// The state machine; see the module.
 pub struct Server {
     config: ServerConfig,
-    /// What the numbers of variables stand for.
+    /// The variables behind the numbers.
     vars: VarNumbers,
-    /// What belongs to the term.
+    /// The state of the term.
     term: InTerm,
     terms: Terms,
     cuts: DurableCuts,
@@ -167,7 +167,7 @@ impl Server {
         Stats { rounds: self.term.rounds.applied(), ..self.stats.clone() }
     }
 
-    /// What is shown while a job runs: all counters, and how many trainers are there.
+    /// The figures shown while a job runs: all counters, and the number of trainers present.
     pub(crate) fn watched(&self, size: Size) -> (Stats, usize) {
         (self.stats_with(size), self.term.members.n_active())
     }
@@ -273,7 +273,7 @@ impl Server {
     pub fn tick(&mut self, now: Millis) -> Vec<Action> {
         let slept = now.since(self.clock.ticked);
         (self.clock.ticked, self.clock.now) = (now, now);
-        // What came while the server was busy or stopped has not been read yet.
+        // Messages that came while the server was busy or stopped have not been read yet.
         if slept > SLEPT_MS {
             self.term.members.forgive(now, slept);
             self.terms.forgive(now, slept);
@@ -298,7 +298,7 @@ impl Server {
         std::mem::take(&mut self.actions)
     }
 
-    /// What connections and this server share a limit with.
+    /// The limit that connections and this server share.
     pub(crate) fn budget(&self) -> &Budget {
         &self.limits.budget
     }

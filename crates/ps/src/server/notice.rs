@@ -1,10 +1,10 @@
-//! `notice`: what trainers are told about cuts.
+//! `notice`: news about cuts for trainers.
 
 use super::Server;
 use crate::ids::ConnId;
 use crate::message::Notice;
 
-/// What trainers are told about cuts.
+/// News about cuts for trainers.
 pub(super) fn notice(server: &Server) -> Notice {
     let cut_requests = server.cuts.cut_requests;
     Notice {

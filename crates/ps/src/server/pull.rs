@@ -9,8 +9,7 @@ use super::{Asker, Outcome, Purpose, Server, Task, turn};
 use crate::ids::{Millis, VarId};
 use crate::message::{Pull, Values};
 
-/// What a trainer was last told about changed rows, in case the answer was lost: a store tells each
-/// change only once.
+/// The last news of changed rows for a trainer, in case the answer was lost: a store reports each change only once.
 pub(super) struct News {
     id: u64,
     values: Vec<Arc<Value>>,

@@ -1,4 +1,4 @@
-//! What work under way is for.
+//! The purpose of work under way.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ pub(super) struct Asker {
     pub(super) id: u64,
 }
 
-/// What work under way is for.
+/// The purpose of work under way.
 #[derive(Debug)]
 pub(super) enum Purpose {
     /// Gradients, so many.
@@ -27,7 +27,7 @@ pub(super) enum Purpose {
     Answer(Asker),
     /// A table is being saved.
     Save(Asker),
-    /// What a trainer gave to the cut that the term began from.
+    /// A trainer's contribution to the cut that the term began from.
     Recall { asker: Asker, from: u64 },
     /// The cut whose parts are being collected.
     Mark(u64),

@@ -1,11 +1,11 @@
-//! What servers kept with a cut, dealt out to another number of servers.
+//! Divides the state that servers kept with a cut among another number of servers.
 
 use super::cut_state::{CutState, add_entry, entries};
 use crate::chunks::Chunks;
 use crate::error::{Error, Result};
 use crate::ids::TrainerId;
 
-/// What one server kept with a cut.
+/// The state that one server kept with a cut.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeptBytes {
     /// The state that was given with the cut.
@@ -27,11 +27,11 @@ pub struct ServerShare {
     pub n_trainers: usize,
 }
 
-/// What trainers begin with that take the place of others, made of what those gave.
+/// Makes the first state of trainers that replace others, from the contributions of those.
 pub type StateOfOthers<'a> = &'a dyn Fn(&[Vec<u8>]) -> Vec<u8>;
 
-/// The share of one server in what all old servers kept, which is in the order of their numbers.
-/// What trainer t gave goes to server t modulo the number of servers.
+/// The share of one server in the state of all old servers, which comes in the order of their numbers.
+/// The contribution of trainer t goes to server t modulo the number of servers.
 pub fn repartition(
     all: &[KeptBytes],
     share: ServerShare,

@@ -35,8 +35,8 @@ impl Returning {
         self.since = None;
     }
 
-    /// Nobody else is left, or somebody is (`is_idle` is false). Those who do not come in time do not come any more;
-    /// a trainer that left in the middle is waited for as long as one that died.
+    /// Tells whether all other trainers are gone (`is_idle`). Trainers that do not return in time are given up; a trainer that
+    /// left in the middle is awaited as long as one that died.
     pub(super) fn check(&mut self, now: Millis, is_idle: bool, recover_ms: u64) {
         if !is_idle {
             self.since = None;

@@ -32,7 +32,7 @@ pub(super) struct Rounds {
 struct Contribution {
     closed: VecDeque<Vec<Grad>>,
     open: Vec<Grad>,
-    /// What those cost.
+    /// The memory that those hold.
     held: VecDeque<Vec<Held>>,
     held_open: Vec<Held>,
 }
@@ -129,7 +129,7 @@ impl Rounds {
         Ok(true)
     }
 
-    /// Drops what a trainer staged and will never close. What it closed counts.
+    /// Drops the open part of a trainer, which will never be closed. Its closed parts count.
     pub(super) fn forget_open(&mut self, trainer: TrainerId) {
         let part = self.part(trainer);
         (part.open, part.held_open) = (Vec::new(), Vec::new());
@@ -245,7 +245,7 @@ mod tests {
         assert!(rounds.missing().eq([TrainerId(1)]));
     }
 
-    /// The awaited trainers always equal those of a full scan, whatever trainers come and go.
+    /// The awaited trainers always equal those of a full scan, in any order of arrivals and departures.
     #[test]
     fn who_is_awaited_is_known_without_a_look_at_everybody() {
         let mut rounds = Rounds::new(5, 2);

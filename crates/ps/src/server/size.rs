@@ -1,6 +1,6 @@
 //! The sizes of tables, for statistics.
 
-/// What tables hold.
+/// The size of tables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Size {
     /// Rows.

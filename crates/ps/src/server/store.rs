@@ -1,4 +1,4 @@
-//! What a server needs from the owner of its variables.
+//! The interface between a server and the owner of its variables.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub struct TableGrads {
     pub grads: Vec<Grad>,
 }
 
-/// What a store is given to keep with a cut, beside its own state.
+/// The record that a store keeps with a cut, beside its own state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CutRecord {
     /// The cut. It was marked before.
@@ -35,9 +35,9 @@ pub struct CutRecord {
     pub term: u64,
     /// The greatest cut that all servers have kept: older ones are never asked for again.
     pub complete: u64,
-    /// What the server and its trainers need to continue from this cut.
+    /// The state that the server and its trainers need to continue from this cut.
     pub state: Chunks,
-    /// What must be kept in addition to the journals of all earlier cuts: see [`Store::journal`].
+    /// The bytes to keep in addition to the journals of all earlier cuts: see [`Store::journal`].
     pub journal: Chunks,
 }
 
@@ -48,7 +48,7 @@ pub struct WrittenCut {
     pub bytes: u64,
 }
 
-/// What a server finds on its disk when it starts.
+/// The state that a server finds on its disk when it starts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OnDisk {
     /// The last term that was rolled back to; 0 if there was none.
@@ -102,11 +102,10 @@ pub trait Store: Send + Sync {
         ServerMemory::default()
     }
 
-    /// What all tables hold.
+    /// The size of all tables.
     fn size(&self) -> Size;
 
-    /// What is on disk. Asked once, before anything else; what a crash left unfinished is not listed and
-    /// may be removed.
+    /// The state on disk. Called once, before anything else; the rest of an unfinished write is not listed and may be removed.
     fn on_disk(&self) -> Result<OnDisk, Refusal> {
         Ok(OnDisk::default())
     }
@@ -116,22 +115,22 @@ pub trait Store: Send + Sync {
         Vec::new()
     }
 
-    /// Remembers the state as it is now as this cut: quick, whatever it holds. Nothing is under way; what
-    /// changes from now on is not in the cut. A mark replaces one before it that was not written.
+    /// Remembers the present state as this cut, in a short time for a state of any size. Nothing is under
+    /// way; later changes are not in the cut. A mark replaces one before it that was not written.
     fn mark(&self, _cut: u64) -> Result<(), Refusal> {
         Err(no_cuts())
     }
 
-    /// Writes the cut that was marked; it is durable when this returns. Takes long; others change the
-    /// data meanwhile. What is older than `record.complete` may be removed, and nothing else. If it
-    /// fails, the cut does not exist, and the next one has what this one would have had.
+    /// Writes the cut that was marked; it is durable when this returns. Takes long; others change the data
+    /// meanwhile. Cuts older than `record.complete` may be removed, and nothing else. If it fails, the cut
+    /// does not exist, and the next one contains the changes of this one, too.
     fn write_cut(&self, _record: &CutRecord) -> Result<WrittenCut, Refusal> {
         Err(no_cuts())
     }
 
     /// Makes the state that of a cut, and the term durable; returns the `state` of the cut's record. All
-    /// cuts after it, and what is marked, are gone for ever when this returns: their numbers are used
-    /// again. Takes long; nobody uses the store meanwhile. If it fails, all cuts are as they were, except
+    /// cuts after it, and the marked one, are gone for ever when this returns: their numbers are used
+    /// again. Takes long; the store is not used meanwhile. If it fails, all cuts are as they were, except
     /// those that turned out to be damaged: they are not listed again.
     fn roll_back(&self, _cut: u64, _term: u64) -> Result<Vec<u8>, Refusal> {
         Err(no_cuts())

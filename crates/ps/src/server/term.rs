@@ -28,7 +28,7 @@ pub(super) struct Terms {
     /// Since when nothing is loaded, while nothing is.
     opened: Millis,
     pub(super) loading: Option<BaseLoad>,
-    /// The last cut on disk, if all trainers were gone by then and nobody has come since.
+    /// The last cut on disk, if all trainers were gone by then and none has come since.
     over: Option<u64>,
     /// Nobody comes any more.
     is_over: bool,
@@ -52,12 +52,12 @@ impl Terms {
         self.term.number
     }
 
-    /// Whether the job was over when this process started, and nobody has come.
+    /// Whether the job was over when this process started, and no trainer has come.
     pub(super) fn is_over(&self) -> bool {
         self.is_over
     }
 
-    /// Whether a trainer that was through at the base may still come.
+    /// Whether a trainer that had finished at the base may still come.
     pub(super) fn awaits_anybody(&self) -> bool {
         !self.returning.is_empty()
     }
@@ -74,7 +74,7 @@ impl Terms {
         }
     }
 
-    /// For so long nobody could have come.
+    /// Excuses a time in which no trainer could have come.
     pub(super) fn forgive(&mut self, now: Millis, ms: u64) {
         self.opened = now.min(self.opened + ms);
     }
@@ -101,7 +101,7 @@ impl Server {
             server.terms.term = Term { number: 1, base: Some(0) };
             server.cuts = DurableCuts::of(vec![0]);
         } else {
-            // What it held in its last term is lost.
+            // The state of its last term is lost.
             server.terms.term = Term { number: on_disk.term.max(1) + 1, base: None };
             server.terms.over = over_at(&server, &on_disk);
             server.cuts = DurableCuts::of(on_disk.cuts);
@@ -109,7 +109,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Whether it goes on from a cut on disk: then trainers that it knew come back.
+    /// Whether it continues from a cut on disk: then trainers that it knew come back.
     pub fn goes_on(&self) -> bool {
         self.terms.term.number > 1
     }
@@ -131,8 +131,7 @@ fn over_at(server: &Server, on_disk: &OnDisk) -> Option<u64> {
     on_disk.cuts.last().copied().filter(|_| all_gone && has_completed)
 }
 
-/// Opens a term: nobody is served any more, the list of cuts stands still, and everything that belonged to the
-/// term before is dropped.
+/// Opens a term: no trainer is served any more, the list of cuts stays as it is, and all state of the term before is dropped.
 pub(super) fn open(server: &mut Server, now: Millis, number: u64) {
     let line = format!("term {number} begins: everybody goes back to a cut");
     server.inform(line);
@@ -186,14 +185,14 @@ pub(super) fn rolled_back(server: &mut Server, now: Millis, loaded: OfCuts<Vec<u
     let base = base.unwrap_or_default();
     let OfCuts { result, mut whole } = loaded;
     let kept = result.and_then(|state| {
-        // What cannot be understood is of no use, however whole it is.
+        // A state that cannot be decoded is useless, even if its bytes are intact.
         let kept = CutState::from_bytes(&state).inspect_err(|_| whole.retain(|&cut| cut != base));
         kept.map_err(|error| Refusal::Failed(error.to_string()))
     });
     match kept {
         Ok(kept) => {
             restore(server, now, kept);
-            server.inform(format!("at cut {base}: term {number} goes on from there"));
+            server.inform(format!("at cut {base}: term {number} continues from there"));
             loading.hellos.into_iter().for_each(|pending| hello::in_term(server, now, pending));
         }
         Err(refusal) => {
@@ -225,7 +224,7 @@ fn restore(server: &mut Server, now: Millis, kept: CutState) {
     server.term.cuts.states = server.term.states.clone();
 }
 
-/// Gives up when nobody has come for too long to have a base loaded.
+/// Gives up when no trainer has come in time to have a base loaded.
 pub(super) fn check(server: &mut Server, now: Millis) {
     let is_idle = server.is_serving() && server.term.members.all_gone();
     server.terms.returning.check(now, is_idle, server.config.recover_ms);

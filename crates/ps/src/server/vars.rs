@@ -17,7 +17,7 @@ pub(super) struct VarNumbers {
     theirs: BTreeMap<TrainerId, TrainerVars>,
 }
 
-/// What a trainer named.
+/// The variables that a trainer named.
 #[derive(Debug, Default)]
 struct TrainerVars {
     /// The numbers of the store, by the trainer's; none if the store has no such variable.

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use count::Seconds;
+use metrics::Seconds;
 use tensor::{Tensor, Value};
 
 use super::cut_state::journal_of;
@@ -80,13 +80,13 @@ pub(super) enum Outcome {
     Rows(Result<Tensor, Refusal>),
     Size(Size),
     Written(OfCuts<WrittenCut>),
-    /// What was kept with a cut that was loaded.
+    /// The state that was kept with a loaded cut.
     Loaded(OfCuts<Vec<u8>>),
-    /// What a trainer gave to a journal.
+    /// A trainer's contribution to a journal.
     Recalled(OfCuts<Vec<u8>>),
 }
 
-/// What became of work on cuts.
+/// The outcome of work on cuts.
 #[derive(Debug)]
 pub(super) struct OfCuts<T> {
     pub(super) result: Result<T, Refusal>,
@@ -116,7 +116,7 @@ impl Work {
         matches!(self.task, Task::Unit(_))
     }
 
-    /// What it does, in a word for logs.
+    /// The work, in a word for logs.
     pub(crate) fn name(&self) -> &'static str {
         match &self.task {
             Task::Check { .. } => "check gradients",
@@ -195,7 +195,7 @@ impl Work {
     }
 }
 
-/// What a trainer gave to journals up to a cut. A journal that cannot be understood is of no use, however whole it is.
+/// A trainer's contributions to journals up to a cut. A journal that cannot be decoded is useless, even if its bytes are intact.
 fn recalled(store: &impl Store, trainer: TrainerId, cut: u64) -> OfCuts<Vec<u8>> {
     let read = store.journal(cut);
     let own = read.as_ref().ok().map(|all| journal_of(all, trainer));

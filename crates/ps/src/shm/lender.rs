@@ -37,7 +37,7 @@ impl Lender {
             _ => {
                 let mut slot = self.region.take(tensor.bytes().len())?;
                 let place = slot.fill(tensor.bytes());
-                // Counted before the slot is dropped: nobody else gets it in between.
+                // Counted before the slot is dropped: nothing else can take it in between.
                 self.account.lend(place.slot);
                 return Some(place);
             }

@@ -13,8 +13,7 @@ use super::region::Region;
 pub struct SharedMemory(Arc<OnceLock<Option<Region>>>);
 
 impl SharedMemory {
-    /// A tensor of `n_bytes`; nothing if there is no shared memory, it is full, or the tensor is too
-    /// short to be worth it.
+    /// A tensor of `n_bytes`; None if shared memory is missing or full, or the tensor is too short to be worth it.
     pub fn tensor(&self, n_bytes: usize) -> Option<Tensor> {
         let region = self.0.get()?.as_ref().filter(|_| n_bytes >= LENT_BYTES_MIN)?;
         let slot = region.take(n_bytes)?;

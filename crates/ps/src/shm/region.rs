@@ -8,7 +8,7 @@
 //! sizes of the files are sealed, so it cannot pull pages away.
 //!
 //! The only module of this crate with `unsafe`: a map of shared pages is nothing that Rust knows.
-//! What a peer could do to us beyond sending wrong numbers, which it can do anyway, is nothing: the
+//! A peer can do no harm beyond sending wrong numbers, which it can do anyway: the
 //! bytes of a slot are only ever taken as numbers, of which every pattern is one. Keys and lengths
 //! never lie here.
 #![allow(unsafe_code)]
@@ -21,14 +21,15 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use base::EvenIfPoisoned;
 use rustix::fs::{MemfdFlags, OFlags, SealFlags};
 use rustix::mm::{MapFlags, ProtFlags};
-use tensor::{EvenIfPoisoned, Memory, MemoryPlace};
+use tensor::{Memory, MemoryPlace};
 
 use super::lender::RegionPlace;
 use super::sharing::Offer;
 
-/// Bytes of a region. Pages that nobody touches are not there.
+/// Bytes of a region. Untouched pages use no memory.
 const REGION_BYTES: usize = 256 << 20;
 /// Bytes of an account: the id, then a counter for each slot.
 const ACCOUNT_BYTES: usize = 16 << 10;
@@ -65,16 +66,16 @@ impl Map {
     fn counter(&self, slot: usize) -> &AtomicU32 {
         let at = HEAD_BYTES + 4 * slot;
         assert!(slot < SLOTS_MAX && at + 4 <= self.n_bytes, "slots are numbered below the limit");
-        // SAFETY: inside of the map, aligned, and nobody looks at it but through atomics.
+        // SAFETY: inside of the map, aligned, and accessed only through atomics.
         unsafe { AtomicU32::from_ptr(self.start.as_ptr().add(at).cast()) }
     }
 
-    /// Bytes of the map that nobody writes as long as they are borrowed.
+    /// Bytes of the map that are not written while they are borrowed.
     fn bytes(&self, offset: usize, n_bytes: usize) -> &[u8] {
         assert!(offset <= self.n_bytes && n_bytes <= self.n_bytes - offset, "inside of the map");
-        // SAFETY: inside of the map, which lives as long as `self`. Of a slot that is lent nobody
-        // writes: its owner waits for the counters. A peer that breaks this rule changes numbers
-        // that are being read, and nothing but numbers is read.
+        // SAFETY: inside of the map, which lives as long as `self`. A lent slot is not written: its owner
+        // waits for the counters. A peer that breaks this rule changes numbers that are being read, and
+        // nothing but numbers is read.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr().add(offset), n_bytes) }
     }
 }
@@ -87,7 +88,7 @@ impl Drop for Map {
     }
 }
 
-/// A file without a name, of a size that nobody can change, that begins with an id.
+/// An unnamed file of a sealed size that begins with an id.
 fn unnamed_file(n_bytes: usize, id: u64) -> io::Result<File> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let file = File::from(rustix::fs::memfd_create("paddlewheel", flags)?);
@@ -144,8 +145,8 @@ struct SlotState {
     is_held: bool,
 }
 
-/// What a peer reads at the moment: a counter for each slot. It goes up with every message that
-/// names the slot, and down when the peer is done.
+/// The slots that a peer reads at the moment: a counter for each. It goes up with every message that names the slot, and down
+/// when the peer is done.
 #[derive(Debug)]
 pub(crate) struct Account {
     region: u64,
@@ -175,7 +176,7 @@ impl Account {
 }
 
 impl Region {
-    /// A region that nobody else knows of.
+    /// A region that no other process knows.
     pub(crate) fn new() -> io::Result<Self> {
         use std::hash::{BuildHasher, RandomState};
         let id = RandomState::new().hash_one(std::process::id()).max(1);
@@ -186,7 +187,7 @@ impl Region {
         Ok(Self(Arc::new(RegionInner { file, map, id, slots })))
     }
 
-    /// What it is called.
+    /// Its id.
     pub(crate) fn id(&self) -> u64 {
         self.0.id
     }
@@ -229,8 +230,8 @@ impl Slots {
         !self.accounts.iter().any(|account| account.counts_on(at))
     }
 
-    /// The smallest slot that fits and that nobody has or reads. Whether it is read is asked last:
-    /// every peer has to be looked at for that.
+    /// The smallest slot that fits and that is neither owned nor read. Readers are checked last, because this looks at every
+    /// peer.
     fn smallest_free(&self, n_bytes: usize) -> Option<usize> {
         let mut best: Option<usize> = None;
         for (at, slot) in self.all.iter().enumerate() {
@@ -290,7 +291,7 @@ impl Memory for RegionSlot {
         }
         let start = self.region.0.map.start;
         // SAFETY: `cut` made this range once and `take` gives it out again only when this slot is
-        // gone, so nobody else in this process has it; no peer reads it, as was just seen, and none
+        // gone, so nothing else in this process has it; no peer reads it, as was just seen, and none
         // will before a message says so, for which this borrow must have ended.
         Some(unsafe {
             std::slice::from_raw_parts_mut(start.as_ptr().add(self.offset), self.n_bytes)
@@ -416,7 +417,7 @@ mod tests {
         drop(window.view(place, 100));
         assert!(slot.bytes_mut().is_some());
         region.take(1).unwrap();
-        assert_eq!(region.slots().accounts.len(), 0, "nobody needs it any more");
+        assert_eq!(region.slots().accounts.len(), 0, "no longer needed");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What the two ends of a connection lend each other, when both are on one machine.
+//! Memory that the two ends of a connection lend each other, when both are on one machine.
 //!
 //! Each offers its region, opens the other's, and says so. An end that knows its own region to be
 //! opened puts long tensors there. Where that does not work (another user, another container) tensors
@@ -38,7 +38,7 @@ impl Sharing {
         Self { memory, ..Self::default() }
     }
 
-    /// A connection begins. What the peer read over the last one it may still read: the account stays.
+    /// A connection begins. The peer may still read slots of the last one: the account stays.
     pub(crate) fn connected(&mut self, is_local: bool) {
         self.is_local = is_local;
         self.lender = None;

@@ -49,7 +49,7 @@ pub struct EntryFilter {
     waiting: KeyMap,
     counts: Vec<u32>,
     n_dropped: u64,
-    /// What changed since the last cut, if cuts are made.
+    /// The changes since the last cut, if cuts are made.
     log: Option<EntryLog>,
     /// For each scan under way, the old state of rows that changed or moved since it began.
     scans: Vec<Scan>,

@@ -39,7 +39,7 @@ pub enum RowNames {
     ByRow {
         /// The number that all others count from.
         first: u64,
-        /// What to add to it, and the place.
+        /// The offset to add, and the place.
         rows: Vec<(u32, u32)>,
     },
 }

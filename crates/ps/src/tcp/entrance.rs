@@ -103,9 +103,10 @@ impl Entering {
     /// Goes on, for as long as a read may take.
     pub(super) fn advance(&mut self) -> io::Result<ProofEnd> {
         match self.go_on()? {
-            None if Instant::now() > self.until => {
-                Err(io::Error::new(io::ErrorKind::TimedOut, "whoever listens there says nothing"))
-            }
+            None if Instant::now() > self.until => Err(io::Error::new(
+                io::ErrorKind::TimedOut,
+                "the process that listens there sends nothing",
+            )),
             Some(Ok(())) => Ok(Some(self.compare())),
             end => Ok(end),
         }
@@ -270,7 +271,7 @@ impl Porch {
         }
     }
 
-    /// What to watch for something to read.
+    /// The sources to watch for input.
     pub(super) fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let now = self.clock.now();
         let has_turn = self.waiting.iter().filter(move |visitor| visitor.turn <= now);

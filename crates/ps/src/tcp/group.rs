@@ -1,8 +1,8 @@
-//! What the clients of one trainer have together.
+//! The shared state of one trainer's clients.
 
 use std::sync::{Arc, Mutex};
 
-use tensor::EvenIfPoisoned;
+use base::EvenIfPoisoned;
 
 use crate::access::Access;
 use crate::endpoint::Endpoint;
@@ -57,18 +57,18 @@ impl LostProcess {
     }
 }
 
-/// What the clients of one trainer share.
+/// The state that the clients of one trainer share.
 #[derive(Clone)]
 pub struct ClientGroup {
     /// Waiting threads give up when this returns true.
     pub stops: Stops,
-    /// Whether this process was asked to end: then nobody waits for a server that has ended.
+    /// Whether this process was asked to end: then no thread waits for a server that has ended.
     pub ends: Stops,
     /// A lost process that any of the clients has learnt of.
     pub lost: LostProcess,
     /// Memory for tensors that servers of this machine read.
     pub memory: SharedMemory,
-    /// What this process shows to servers, and asks them to show.
+    /// The credentials that this process shows to servers, and asks them to show.
     pub access: Access,
 }
 

@@ -40,7 +40,7 @@ use crate::lines;
 use entrance::Entering;
 use tls::TlsStream;
 
-/// What is found at an end point.
+/// The state of an end point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
     /// It accepts connections.
@@ -51,7 +51,7 @@ pub enum Reach {
     Unresolved,
 }
 
-/// What answers at an end point within `timeout`.
+/// Checks which process answers at an end point within `timeout`.
 pub fn reach(endpoint: &Endpoint, timeout: Duration) -> Reach {
     match connect_tcp(endpoint, timeout) {
         Ok(_) => Reach::Answers,
@@ -93,14 +93,14 @@ pub fn check_access(access: &Access, endpoint: &Endpoint) -> Result<()> {
     Ok(())
 }
 
-/// What this process shows at an end point; an error as of [`check_access`].
+/// The credentials that this process shows at an end point; an error as of [`check_access`].
 fn access_at(access: &Access, endpoint: &Endpoint) -> Result<Access> {
     check_access(access, endpoint)?;
     access.at(distance(endpoint))
 }
 
-/// How far an end point can be reached, with all its addresses. A name that nobody knows yet is not reached at
-/// all; it is looked at again with every connection.
+/// How far an end point can be reached, with all its addresses. A name that does not resolve yet is out of reach; it is resolved
+/// again with every connection.
 fn distance(endpoint: &Endpoint) -> Distance {
     let all = addresses(endpoint).ok();
     let farthest = all.and_then(|all| all.map(|address| Distance::of(address.ip())).max());
@@ -117,7 +117,7 @@ enum Stream {
 
 /// Reads return at least so often, to look at the time.
 const READ_TIMEOUT: Duration = Duration::from_millis(100);
-/// Writes return at least so often, so that nobody waits long for a peer that does not read.
+/// Writes return at least so often, so that a peer that does not read blocks its writer only briefly.
 const WRITE_SLICE: Duration = Duration::from_millis(50);
 /// A peer that takes nothing for so long is cut off.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -205,7 +205,7 @@ impl Stream {
         }
     }
 
-    /// What a proof on this connection is bound to.
+    /// The session that a proof on this connection is bound to.
     fn transport(&self) -> Transport {
         match self {
             Stream::Tcp(_) => Transport::Tcp,
@@ -214,7 +214,7 @@ impl Stream {
         }
     }
 
-    /// Calls return after a while, whatever the peer does.
+    /// Makes calls return after a while, even if the peer does nothing.
     fn set_timeouts(&self) -> io::Result<()> {
         match self {
             Stream::Tcp(stream) => {
@@ -233,7 +233,7 @@ impl Stream {
         }
     }
 
-    /// Whether calls return at once, whatever the peer does.
+    /// Sets whether calls return at once, even if the peer does nothing.
     fn set_nonblocking(&self, is_nonblocking: bool) -> io::Result<()> {
         match self {
             Stream::Tcp(stream) => {
@@ -269,7 +269,7 @@ impl Stream {
         }
     }
 
-    /// Who it is, for a line about it.
+    /// The peer's name for log lines.
     fn peer(&self) -> String {
         match (self, self.peer_address()) {
             (Stream::Unix(_), _) => "a process of this machine".to_string(),
@@ -452,7 +452,7 @@ fn near(endpoint: &Endpoint) -> Option<UnixStream> {
 /// The user at the other end of a Unix socket, if it is another one.
 fn other_user(stream: &UnixStream) -> Option<u32> {
     let own = rustix::process::geteuid().as_raw();
-    // Whoever cannot be asked is nobody we know.
+    // A peer without credentials is a stranger.
     let peer = rustix::net::sockopt::socket_peercred(stream);
     let peer = peer.map_or(u32::MAX, |peer| peer.uid.as_raw());
     (peer != own).then_some(peer)

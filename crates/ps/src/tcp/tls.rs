@@ -1,7 +1,7 @@
 //! TLS 1.3 over a TCP connection, for threads that wait and for workers that do not.
 //!
-//! Both directions share one session, so a lock is taken for each read and write; nobody waits while
-//! he holds it. The socket never blocks: whoever may wait polls it.
+//! Both directions share one session, so a lock is taken for each read and write; no thread waits while
+//! it holds the lock. The socket never blocks: threads that may wait poll it.
 
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::TcpStream;
@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
+use base::EvenIfPoisoned;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustls::{Connection, IoState};
-use tensor::EvenIfPoisoned;
 
 use super::{READ_TIMEOUT, WRITE_SLICE};
 use crate::access::proof::Nonce;
@@ -34,7 +34,7 @@ const NEVER: u64 = u64::MAX;
 pub(super) struct TlsStream {
     pub(super) socket: TcpStream,
     session: Mutex<Session>,
-    /// What the proof of the secret is bound to.
+    /// The value that the proof of the secret is bound to.
     exported: OnceLock<Nonce>,
     /// Whether calls return at once.
     is_nonblocking: AtomicBool,
@@ -45,7 +45,7 @@ pub(super) struct TlsStream {
 #[derive(Debug)]
 struct Session {
     tls: Connection,
-    /// What the socket gave and the session has not taken.
+    /// Bytes from the socket that the session has not taken.
     came: Vec<u8>,
     n_taken: usize,
     /// How much is read at once.
@@ -54,7 +54,7 @@ struct Session {
     is_drained: bool,
     /// The file of the certificate that we show.
     shown: Option<Arc<str>>,
-    /// Why the session is over, if it is: told to everybody who reads.
+    /// The reason why the session is over, if it is; every reader gets it.
     failed: Option<TlsFailure>,
 }
 
@@ -90,7 +90,7 @@ impl TlsStream {
         self.read_ms.store(millis, Ordering::Relaxed);
     }
 
-    /// What only the two ends of this session can compute; zeros before it is complete.
+    /// The value that only the two ends of this session can compute; zeros before it is complete.
     pub(super) fn exported(&self) -> Nonce {
         self.exported.get().copied().unwrap_or_default()
     }
@@ -126,12 +126,12 @@ impl TlsStream {
         Ok(true)
     }
 
-    /// Whether something has come that was not read, whatever the socket says.
+    /// Whether unread bytes are here, even if the socket has none.
     pub(super) fn has_input(&self) -> bool {
         self.session().has_input()
     }
 
-    /// Whether what was written is not on its way yet.
+    /// Whether written bytes wait to be sent.
     pub(super) fn is_pending(&self) -> bool {
         self.session().tls.wants_write()
     }
@@ -161,7 +161,7 @@ impl TlsStream {
                     if self.is_nonblocking.load(Ordering::Relaxed) {
                         return Err(error);
                     }
-                    // What another thread has written may still be on its way.
+                    // Bytes that another thread has written may not be sent yet.
                     let is_pending = self.is_pending();
                     let more = if is_pending { PollFlags::OUT } else { PollFlags::empty() };
                     if !self.wait(PollFlags::IN | more, self.read_ms.load(Ordering::Relaxed))? {
@@ -179,7 +179,7 @@ impl TlsStream {
     pub(super) fn write_vectored(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         let n = self.session().take(slices, &self.socket)?;
         if !self.is_nonblocking.load(Ordering::Relaxed) {
-            // Who waits for the answer reads, and sends the rest.
+            // The thread that waits for the answer reads, and sends the rest.
             let millis = WRITE_SLICE.as_millis() as u64;
             while self.is_pending() && self.wait(PollFlags::OUT, millis)? {
                 self.push()?;
@@ -201,7 +201,7 @@ impl AsFd for TlsStream {
 }
 
 impl Session {
-    /// Fills slices with what has come, as far as it goes: whoever gets less knows that nothing is left here.
+    /// Fills slices with the bytes that have come: fewer bytes than asked for mean that none are left here.
     fn fill(&mut self, slices: &mut [IoSliceMut<'_>], socket: &TcpStream) -> io::Result<usize> {
         let mut n_filled = 0;
         for slice in slices {
@@ -227,7 +227,7 @@ impl Session {
                     }
                     Err(error) => error,
                 };
-                // What came before the end counts.
+                // Bytes before the end count.
                 return if n_filled > 0 { Ok(n_filled) } else { ended(failed) };
             }
         }

@@ -8,6 +8,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Instant;
 
 use ::ctr::{Architecture, Ctr, CtrModel, FeatureKind, Loss, Trained, Training};
+use base::{DidYouMean, EvenIfPoisoned};
 use data::DataFrame;
 use fleet::ready::Watch;
 use fleet::{Fleet, env, flags, role};
@@ -16,7 +17,6 @@ use pyo3::exceptions::{PyRuntimeError, PySystemExit, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 use pyo3::types::PyDict;
-use tensor::{DidYouMean, EvenIfPoisoned};
 
 use crate::convert::Whole;
 use crate::error::{from_ctr, from_fleet};

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard};
 
+use base::EvenIfPoisoned;
 use fleet::lifecycle::Served;
 use fleet::metrics::ClickVars;
 use fleet::ready::{self, Watch};
@@ -14,7 +15,6 @@ use pyo3::exceptions::PyUserWarning;
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 use pyo3::types::PyDict;
-use tensor::EvenIfPoisoned;
 use train::io::SaveInference;
 use train::metrics::Clicks;
 use train::remote::Peers;

@@ -2,13 +2,13 @@
 
 use std::sync::{Mutex, MutexGuard};
 
+use base::EvenIfPoisoned;
 use fleet::strategy::{ServerConfig, TrainerConfig};
 use fleet::{env, flags, lines};
 use program::distributed::{Mode, Switch};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict};
-use tensor::EvenIfPoisoned;
 
 use crate::convert::Whole;
 use crate::error::from_fleet;

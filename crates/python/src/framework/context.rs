@@ -5,10 +5,10 @@
 
 use std::sync::{Mutex, MutexGuard};
 
+use base::EvenIfPoisoned;
 use program::{Builder, UniqueNames, Var};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use tensor::EvenIfPoisoned;
 
 use super::program::PyProgram;
 use super::variable::PyVariable;

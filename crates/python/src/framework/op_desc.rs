@@ -2,13 +2,13 @@
 
 use std::sync::Mutex;
 
+use base::EvenIfPoisoned;
 use program::block::OpId;
 use program::op::{ATTR_TYPES, proto};
 use program::{Attr, OpDesc, role};
 use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use tensor::EvenIfPoisoned;
 
 use super::attr::{attr_from_py, attr_to_py};
 use super::desc::PyBlockDesc;

@@ -2,11 +2,11 @@
 
 use std::sync::{Arc, Mutex};
 
+use base::EvenIfPoisoned;
 use program::{Meta, OpDesc, Program, VarDesc};
 use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
-use tensor::EvenIfPoisoned;
 
 use super::attr::attr_from_py;
 use super::declare::{More, check_parameter, kind_of, name_or_new};

@@ -2,7 +2,8 @@
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use ::tensor::{DType, EvenIfPoisoned, Lod, Shape, Tensor};
+use ::tensor::{DType, Lod, Shape, Tensor};
+use base::EvenIfPoisoned;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 

@@ -1,10 +1,11 @@
 //! `case` and `switch_case`: one of several parts of a program, by conditions or by a number.
 
+use base::EvenIfPoisoned;
 use program::layers::{self, FillConstant};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCFunction, PyDict, PyList, PyTuple};
-use tensor::{DType, EvenIfPoisoned};
+use tensor::DType;
 
 use super::control::cond;
 use crate::framework::context::{build, wrap};

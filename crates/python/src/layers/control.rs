@@ -3,12 +3,13 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
+use base::EvenIfPoisoned;
 use program::layers::{self, Print, Switch};
 use program::{BlockId, Builder, Var};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
-use tensor::{DType, EvenIfPoisoned};
+use tensor::DType;
 
 use crate::convert::any_dtype_from_py;
 use crate::error::from_program;

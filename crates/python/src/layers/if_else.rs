@@ -2,11 +2,11 @@
 
 use std::sync::{Mutex, MutexGuard};
 
+use base::EvenIfPoisoned;
 use program::layers::IfElse;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
-use tensor::EvenIfPoisoned;
 
 use super::control::{BlockGuard, When};
 use crate::framework::context::{build, build_in, default_main_program, layer, wrap};

@@ -2,11 +2,11 @@
 
 use std::sync::{Mutex, MutexGuard};
 
+use base::EvenIfPoisoned;
 use program::layers::{Boot, StaticRnn};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
-use tensor::EvenIfPoisoned;
 
 use crate::error::from_program;
 use crate::framework::context::{build, build_in, default_main_program, layer, wrap};

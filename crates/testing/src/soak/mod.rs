@@ -18,8 +18,8 @@ use std::panic::{self, AssertUnwindSafe};
 use std::sync::Mutex;
 
 use crate::sim::Rng;
+use base::EvenIfPoisoned;
 use mutate::mutated;
-use tensor::EvenIfPoisoned;
 
 /// Reads an input.
 pub type Read = Box<dyn Fn(&[u8])>;

@@ -1,9 +1,9 @@
-//! What can be wrong with the snapshots of a server.
+//! Faults of a server's snapshots.
 
 use std::io;
 use std::path::PathBuf;
 
-/// What writing or reading a snapshot gives.
+/// The result of writing or reading a snapshot.
 pub(crate) type SnapshotResult<T> = Result<T, BadSnapshot>;
 
 /// Why a snapshot cannot be written or read.
@@ -13,7 +13,7 @@ pub enum BadSnapshot {
     #[error("the folder of snapshots {} cannot be written to: {source}", folder.display())]
     NotWritable { folder: PathBuf, source: io::Error },
 
-    #[error("there is no space for snapshots in {}: {source}", folder.display())]
+    #[error("no space is left for snapshots in {}: {source}", folder.display())]
     NoSpace { folder: PathBuf, source: io::Error },
 
     #[error("another server writes its snapshots to {}", folder.display())]
@@ -57,7 +57,7 @@ pub enum BadSnapshot {
 }
 
 impl BadSnapshot {
-    /// What a person can do, if snapshots cannot be written.
+    /// Advice for the user, if snapshots cannot be written.
     pub(crate) fn remedy(&self) -> Option<&'static str> {
         match self {
             Self::NoSpace { .. } => Some(
@@ -85,7 +85,7 @@ impl BadSnapshot {
         }
     }
 
-    /// What an error of the disk means for a folder that is written to.
+    /// The meaning of a disk error for a folder that is written to.
     pub(crate) fn writing(folder: &std::path::Path, source: io::Error) -> Self {
         let folder = folder.to_path_buf();
         match source.kind() {

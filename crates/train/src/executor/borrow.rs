@@ -52,7 +52,7 @@ impl Borrows {
         }
         let mut borrows = Self { lent: lent.clone(), cells, borrows: Vec::new() };
         let of_block = |(block, steps): (usize, &Vec<Step>)| {
-            // What runs a block borrows for all of it; the ops inside find everything there.
+            // The runner of a block borrows for all of it; the ops inside find everything there.
             let of_step = |step| if block == 0 { borrows.of(step, blocks, 0) } else { Vec::new() };
             steps.iter().map(of_step).collect()
         };
@@ -60,7 +60,7 @@ impl Borrows {
         borrows
     }
 
-    /// What an op and the blocks it runs borrow.
+    /// The borrows of an op and of the blocks that it runs.
     fn of(&self, step: &Step, blocks: &[Vec<Step>], depth: usize) -> Vec<Borrow> {
         let mut borrows: Vec<Borrow> = Vec::new();
         let written = step.wiring.written().map(|slot| (slot, true));

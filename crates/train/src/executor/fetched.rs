@@ -1,5 +1,4 @@
-//! What a run hands over: temporaries change places with the caller's old ones, what belongs to
-//! others is copied.
+//! The results of a run: temporaries change places with the caller's old ones, other values are copied.
 
 use tensor::{Tensor, Value};
 

@@ -1,4 +1,4 @@
-//! What a run finds outside of the executor.
+//! The surroundings that a run finds outside of the executor.
 
 use program::op::{Host, NoHost};
 

@@ -1,6 +1,6 @@
 //! Tables that no memory holds, in a process without servers: a row exists once an update has changed it.
 //!
-//! What starts such a table makes one without rows. An update gets the rows that exist under the names of the
+//! The op that starts such a table makes one without rows. An update gets the rows that exist under the names of the
 //! whole table, and the places of the gradient's rows instead of their numbers, as it does on servers.
 
 use std::mem;
@@ -14,7 +14,7 @@ use super::step::Step;
 use crate::error::Error;
 use crate::table_bytes::{WHOLE_BYTES_MAX, table_bytes};
 
-/// What an op may do with a table that no memory holds, as far as its program says.
+/// The part that an op may have in a table that no memory holds, as far as its program says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KeyedPart {
     /// It starts a variable that stays.
@@ -26,7 +26,7 @@ pub(super) enum KeyedPart {
 }
 
 impl KeyedPart {
-    /// What this op of a block may do.
+    /// The part of this op of a block.
     pub(super) fn of(desc: &OpDesc, program: &Program, block: usize) -> Self {
         let stays =
             |name: &String| program.find_var(block, name).is_some_and(|var| var.persistable);
@@ -40,7 +40,7 @@ impl KeyedPart {
     }
 }
 
-/// What an op starts that nobody could hold whole, and where it goes: a table of which no row exists.
+/// The table that an op starts and that is too large to hold whole, and its destination: a table without rows.
 pub(super) fn started(step: &Step) -> program::Result<Option<(usize, Value)>> {
     let attrs = &step.desc.attrs;
     let (&[Some(slot)], true) = (step.wiring.output("Out"), step.desc.inputs.is_empty()) else {
@@ -61,7 +61,7 @@ pub(super) fn started(step: &Step) -> program::Result<Option<(usize, Value)>> {
     };
     let rule = OtherRow { start: RowStart::Init(init), first: 0, taken_in: TakenIn::All };
     let others = OtherRows { parts: vec![rule], dealt: Dealt::Hash };
-    // No memory is needed, whatever the width: a row that is made asks for it.
+    // This needs no memory, even for wide rows: memory is allocated when a row is made.
     let table = KeyedTable::empty(height, width as usize, others)?;
     Ok(Some((slot, Value::Keyed(Arc::new(table)))))
 }
@@ -71,7 +71,7 @@ pub(super) struct KeyedUpdate {
     /// The table and the states of its optimizer, with their places. Their rows are with the op.
     tables: Vec<(usize, Arc<KeyedTable>)>,
     grad: usize,
-    /// What the gradient lists.
+    /// The ids in the gradient.
     ids: Vec<i64>,
     height: i64,
 }

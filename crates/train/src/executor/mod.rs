@@ -97,7 +97,7 @@ pub struct Executor {
     packed: PackedWeights,
 }
 
-/// What a run was asked for.
+/// The request of a run.
 pub(crate) struct RunRequest<'a, F> {
     pub(crate) program: &'a Program,
     pub(crate) scope: &'a Scope,
@@ -130,7 +130,7 @@ impl std::fmt::Debug for Poll {
     }
 }
 
-/// What a program was prepared for.
+/// The key of a prepared program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Key {
     program: u64,

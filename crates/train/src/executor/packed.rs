@@ -8,9 +8,9 @@ use tensor::{DType, PackedMatrix, Value};
 
 use crate::scope::Scope;
 
-/// The weights of a program that nobody changes, arranged once for all executors that run it.
+/// The weights of a program that never change, arranged once for all executors that run it.
 ///
-/// The variables themselves stay as they are: whatever else reads them finds them.
+/// The variables themselves stay as they are, for other readers.
 #[derive(Clone, Debug, Default)]
 pub struct PackedWeights(Arc<HashMap<String, Arc<PackedMatrix>>>);
 

@@ -15,7 +15,7 @@ pub(super) struct Planned {
     pub(super) op: &'static dyn Op,
     /// Where in the user's block it stands, for messages.
     pub(super) index: usize,
-    /// What it tells servers.
+    /// Its message to servers.
     pub(super) route: Option<Route>,
 }
 

@@ -3,11 +3,12 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use base::DidYouMean;
 use program::distributed::route::{self, Route, Servers};
 use program::names::EMPTY;
 use program::op::{Spare, Wiring};
 use program::{Error as ProgramError, Program, VarDesc};
-use tensor::{DidYouMean, Tensor, Value};
+use tensor::{Tensor, Value};
 
 use super::Feed;
 use super::borrow::Borrows;
@@ -215,7 +216,7 @@ impl Prepared {
         result.map_err(|error| name_unfed(error, &self.data, feed))
     }
 
-    /// What ops borrow of `lent`, found out once.
+    /// The parts of `lent` that ops borrow, found out once.
     fn borrows(&mut self, lent: &Arc<Lent>) -> Arc<Borrows> {
         match &self.borrows {
             Some(borrows) if borrows.is_of(lent) => borrows.clone(),
@@ -385,8 +386,8 @@ fn given_away(plan: &BlockPlan) -> HashSet<String> {
     given.chain(fuse::exchanged(plan)).cloned().collect()
 }
 
-/// Variables that some op may read before any op of the same run has written them. What only a
-/// sub-block writes counts: that block may not have run.
+/// Variables that some op may read before any op of the same run has written them. A variable that only
+/// a sub-block writes counts: that block may not have run.
 fn read_before_written(plans: &[BlockPlan], feeds: &[VarDesc]) -> HashSet<String> {
     let mut written: HashSet<&str> = feeds.iter().map(|var| var.name.as_str()).collect();
     let mut early = HashSet::new();

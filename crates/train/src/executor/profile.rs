@@ -10,7 +10,7 @@ pub struct OpTime {
     pub block: usize,
     /// Its place in the block.
     pub index: usize,
-    /// What kind of op it is.
+    /// The type of the op.
     pub op: String,
     /// How often it ran.
     pub calls: u64,

@@ -11,7 +11,7 @@ pub fn run_op(op: &OpDesc, scope: &Scope) -> Result<()> {
     program::op::find(&op.kind)?;
     let mut block = Block::new(0, -1);
     for var in op.reads().chain(op.writes()) {
-        // What lives in a scope between runs is there before and after this one.
+        // Variables of a scope exist before and after this run.
         block.put_var(VarDesc::new(var, Meta::default()).persistable());
     }
     block.ops.push(op.clone());

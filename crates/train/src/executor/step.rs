@@ -6,11 +6,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
+use base::printable;
 use program::op::{Host, Op, Run, Spare, Wiring};
 use program::remote::Remote;
 use program::trainers::Trainers;
 use program::{Error as ProgramError, OpDesc};
-use tensor::{DType, PackedMatrix, Tensor, Value, out_of_memory, printable};
+use tensor::{DType, PackedMatrix, Tensor, Value, out_of_memory};
 
 use super::borrow::Borrows;
 use super::keyed::{self, KeyedPart, KeyedUpdate};
@@ -36,19 +37,19 @@ impl std::fmt::Debug for Step {
     }
 }
 
-/// What is checked and recorded while a run goes on.
+/// The checks and records of a run.
 pub(super) struct Watch<'a> {
     pub(super) options: Options,
     pub(super) profile: &'a mut Profile,
     pub(super) interrupt: &'a Interrupt,
     pub(super) poll: Option<&'a mut Poll>,
-    /// Whose readers `read` ops ask.
+    /// The scope that has the readers for `read` ops.
     pub(super) scope: &'a Scope,
     /// The servers and the trainers that ops talk to.
     pub(super) host: &'a mut dyn RunHost,
     /// Weights that were arranged beforehand.
     pub(super) packed: &'a PackedWeights,
-    /// What ops borrow from other threads.
+    /// Values that ops borrow from other threads.
     pub(super) borrows: Option<Arc<Borrows>>,
 }
 
@@ -127,7 +128,7 @@ pub(super) fn run_block(
         let start = watch.options.profile.then(Instant::now);
         let borrowed = borrows.as_ref().map(|own| own.lend(block, at, vars));
         let mut world = World { blocks, watch };
-        // What was borrowed goes back even then: others wait for it.
+        // Borrowed values go back even then: others wait for them.
         let ran = catch_unwind(AssertUnwindSafe(|| run_step(step, vars, spare, &mut world)));
         let (result, panic) = match ran {
             Ok(result) => (result, None),

@@ -20,7 +20,7 @@ const OPEN: u32 = 0o022;
 /// Nobody but its owner may look into a folder.
 const PRIVATE_MODE: u32 = 0o700;
 
-/// The folder for saves into this folder; none if there is no place for it around.
+/// The folder for saves into this folder; None if no place around it is usable.
 pub(super) fn stages_of(dir: &Path) -> Option<PathBuf> {
     let user = fs::metadata("/proc/self").ok()?.uid();
     let real = dir.canonicalize().ok()?;
@@ -33,7 +33,7 @@ pub(super) fn stages_of(dir: &Path) -> Option<PathBuf> {
     let near = around.take_while(|folder| mount_of(folder) == Some(mount));
     let usable = near.filter(|folder| fs::metadata(folder).is_ok_and(|found| is_safe(&found)));
     let mut usable: Vec<&Path> = usable.collect();
-    // The root of the system is nobody's place, unless there is no other.
+    // The root of the system is the last choice.
     if usable.len() > 1 {
         usable.retain(|folder| folder.parent().is_some());
     }

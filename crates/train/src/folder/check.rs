@@ -22,7 +22,7 @@ pub fn example() -> Vec<u8> {
     Manifest { saves, removed: ["gone".to_string()].into() }.to_text().0.into_bytes()
 }
 
-/// Whether bytes are a list. What is one is written as the same bytes again.
+/// Whether bytes are a list. A list is written as the same bytes again.
 pub fn read(bytes: &[u8]) -> bool {
     Manifest::from_bytes(bytes).is_ok_and(|(manifest, _)| {
         assert_eq!(manifest.to_text().0.as_bytes(), bytes, "one list has one spelling");
@@ -30,7 +30,7 @@ pub fn read(bytes: &[u8]) -> bool {
     })
 }
 
-/// The bytes with a hash that fits whatever the rest is: else nobody reads on.
+/// The bytes with a hash that fits the rest: otherwise readers stop there.
 pub fn with_hash(bytes: &[u8]) -> Vec<u8> {
     const LAST: &[u8] = b"whole ";
     let is_last =

@@ -55,7 +55,7 @@ pub(super) fn rename(from: &Path, to: &Path) -> io::Result<()> {
     let old = is_large.then(|| File::open(to).ok()).flatten();
     fs::rename(from, to)?;
     if let Some(old) = old {
-        // The last one who has it open waits for its removal. Without a thread that is this one.
+        // The last process that has it open waits for its removal. Without a thread that is this one.
         let _ = thread::Builder::new().spawn(move || drop(old));
     }
     Ok(())
@@ -116,7 +116,7 @@ pub(super) fn sync(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
-/// What happens to the disk.
+/// A change of the disk.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(not(test), allow(dead_code))] // Tests read the paths.
 pub(super) enum Change<'a> {

@@ -1,4 +1,4 @@
-//! What a save that was killed left in a folder. Programs that take each folder for an epoch would find it.
+//! The remains of a killed save in a folder. Programs that take each folder for an epoch would find them.
 
 use std::path::Path;
 

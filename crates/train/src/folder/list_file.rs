@@ -20,8 +20,7 @@ pub(super) fn text_of(bytes: &[u8]) -> Option<&[u8]> {
     })
 }
 
-/// What stands before the text in Fluid's format of variables: version and levels of sequences, both 0, and the
-/// tensor's own head.
+/// The head before the text in Fluid's format of variables: version and levels of sequences, both 0, and the tensor's own head.
 fn head(n_bytes: usize) -> Vec<u8> {
     let no_sequences = [&0u32.to_le_bytes()[..], &0u64.to_le_bytes()].concat();
     [no_sequences, payload_head(DType::U8, &[n_bytes])].concat()

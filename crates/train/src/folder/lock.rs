@@ -17,8 +17,7 @@ const LOCK: &str = "lock";
 const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// The lock of a folder. The last one who has it removes its file, and the folder of saves if that is empty:
-/// only what was saved is left.
+/// The lock of a folder. Its last holder removes its file, and the folder of saves if that is empty: only saved files are left.
 #[derive(Debug)]
 pub(super) struct FolderLock {
     file: File,
@@ -33,7 +32,7 @@ impl Drop for FolderLock {
             Err(TryLockError::WouldBlock) => false,
             Err(TryLockError::Error(source)) => has_no_locks(&source),
         };
-        // What cannot be removed is in nobody's way; the next one tries again.
+        // A file that cannot be removed does no harm; the next holder tries again.
         if is_alone && is_at(&self.file, &path) && remove_file(&path).is_ok() {
             let _ = fs::remove_dir(&self.saving);
         }
@@ -83,7 +82,7 @@ pub(super) fn shared(saving: &Path) -> Result<Option<FolderLock>> {
     let path = saving.join(LOCK);
     let deadline = Instant::now() + PATIENCE;
     loop {
-        // Who may not write here may read a lock that others made.
+        // A process without the right to write here may read a lock that others made.
         let made = create_dir_all(saving).and_then(|()| open(&path));
         let file = match made.or_else(|_| File::open(&path)) {
             Ok(file) => file,

@@ -9,15 +9,15 @@ use tensor::DType;
 use super::PRIVATE;
 use super::text::{hash, name, word};
 
-/// What the first line says.
+/// The first line.
 const FORMAT: &str = "paddlewheel folder";
 /// The version that is written here, and the newest that is read.
 pub(super) const VERSION: u32 = 1;
 
-/// What a save was.
+/// The description of a save.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct About {
-    /// What was saved, in a word: `variables`, `model`, `state`, `checkpoint`, `tables`, `file`.
+    /// The kind of save, in a word: `variables`, `model`, `state`, `checkpoint`, `tables`, `file`.
     pub kind: String,
     /// The step or round after which it was saved, where that is known.
     pub step: Option<u64>,
@@ -74,13 +74,13 @@ pub struct SavedFile {
 /// One save, with those of its files that no later one replaced.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FolderSave {
-    /// What it was.
+    /// Its description.
     pub about: About,
     /// Its files, in order of their names.
     pub files: Vec<SavedFile>,
 }
 
-/// What was saved into a folder.
+/// The files that were saved into a folder.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Manifest {
     /// The saves, the newest last.
@@ -89,12 +89,12 @@ pub struct Manifest {
     pub removed: BTreeSet<String>,
 }
 
-/// What is wrong with a manifest.
+/// A fault in a manifest.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Flaw {
     /// It is of a version that is not known here.
     Version(u32),
-    /// A line that is no line of a manifest.
+    /// A line that does not belong to a manifest.
     Line(usize, &'static str),
     /// The hash at its end is not that of the rest.
     Hash { expected: u64, found: u64 },
@@ -125,7 +125,7 @@ impl Manifest {
         parts
     }
 
-    /// The list after one more save. What it does not replace stays, if it is still `there`.
+    /// The list after one more save. Files that it does not replace stay, if they are still `there`.
     pub(super) fn with(
         &self,
         save: FolderSave,
@@ -171,12 +171,12 @@ impl Manifest {
         let first = bytes.split(|&byte| byte == b'\n').next().unwrap_or_default();
         let version = std::str::from_utf8(first).ok().and_then(|line| line.strip_prefix(FORMAT));
         let version = version.and_then(|rest| rest.strip_prefix(' ')?.parse().ok());
-        let version = version.ok_or(Flaw::Line(1, "this is no list of saved files"))?;
+        let version = version.ok_or(Flaw::Line(1, "this is not a list of saved files"))?;
         // A version that is not known may look like anything else.
         if version != VERSION {
             return Err(Flaw::Version(version));
         }
-        let text = std::str::from_utf8(bytes).map_err(|_| Flaw::Line(1, "this is no text"))?;
+        let text = std::str::from_utf8(bytes).map_err(|_| Flaw::Line(1, "this is not text"))?;
         let mut manifest = Self::default();
         let (mut names, mut at) = (BTreeSet::new(), 0);
         for (number, line) in (1..).zip(text.split_inclusive('\n')) {

@@ -1,10 +1,10 @@
 //! A save into a folder is a transaction. A reader sees the complete result of one save, or of the save
 //! before it, no matter when a process or the machine stops.
 //!
-//! Files have their usual names directly in the folder, so other programs can read it. Beside them is
-//! the file `.paddlewheel`, the manifest: the files of the folder with sizes and checksums. What is listed
-//! there was saved. It is no folder, because programs take every folder inside a model's folder for an epoch, and it
-//! has the form of a variable, because programs load every file of a folder as a variable.
+//! Files have their usual names directly in the folder, so other programs can read it. Beside them is the file
+//! `.paddlewheel`, the manifest: the files of the folder with sizes and checksums. The listed files were saved. It
+//! is not a folder, because programs take every folder inside a model's folder for an epoch, and it has the form of
+//! a variable, because programs load every file of a folder as a variable.
 //!
 //! A save is written elsewhere (see `away.rs`): a folder beside the files would be taken for an epoch. Only while it is
 //! committed, while servers write parts of it, or after it was killed then, there is a folder `.paddlewheel.saving`:

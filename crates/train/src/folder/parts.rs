@@ -14,8 +14,8 @@ pub(crate) struct PartFile {
 }
 
 impl PartFile {
-    /// What the name of a file says, if it is that of a part of the variable that would be in the
-    /// file `whole`: `<whole>_<number>` or `<whole>_<number>of<n>`.
+    /// Parses the name of a part of the variable that would be in the file `whole`: `<whole>_<number>` or
+    /// `<whole>_<number>of<n>`.
     fn parse(name: &str, whole: &str) -> Option<Self> {
         let numbers = name.strip_prefix(whole)?.strip_prefix('_')?;
         let (number, n) = match numbers.split_once("of") {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use count::Phase;
+use metrics::Phase;
 
 use super::left::tidy;
 use super::manifest::{Flaw, Manifest, SavedFile, VERSION, is_inside};
@@ -61,9 +61,9 @@ impl ListBytes {
         Ok(None)
     }
 
-    /// What the list says. In the folder of an earlier version it is plain text.
+    /// The text of the list. In the folder of an earlier version it is plain text.
     fn text(&self) -> &[u8] {
-        // What is no list is refused with the line that is none.
+        // Other bytes are refused with the number of the bad line.
         list_file::text_of(&self.bytes).unwrap_or(&self.bytes)
     }
 }
@@ -102,7 +102,7 @@ pub struct Folder {
     places: HashMap<String, (usize, usize)>,
     /// Whether something was asked for that is on no list.
     is_unlisted: AtomicBool,
-    /// How far reading is, for who wants to see it.
+    /// The progress of reading, for watchers.
     phase: Arc<Phase>,
 }
 
@@ -120,7 +120,7 @@ impl Folder {
         Ok(Self { dir: dir.to_path_buf(), manifest, places, is_unlisted, phase })
     }
 
-    /// What is read of it from now on is counted there.
+    /// Counts bytes read from now on in `phase`.
     pub fn counted_by(self, phase: Phase) -> Self {
         Self { phase: Arc::new(phase), ..self }
     }
@@ -146,7 +146,7 @@ impl Folder {
         for _ in 0..ATTEMPTS {
             let folder = Self::open_to_read(dir)?;
             let result = read(&folder);
-            // What the checksums of one list agree to is of one save.
+            // Files that fit the checksums of one list belong to one save.
             let is_certain = result.is_ok() && !folder.is_unlisted.load(Ordering::Relaxed);
             if is_certain || !folder.has_changed() {
                 return result.map_err(|error| offered(error, &folder));
@@ -167,7 +167,7 @@ impl Folder {
         self.manifest.as_ref().map(|read| &read.manifest)
     }
 
-    /// What is known of a file that we saved.
+    /// The record of a file that we saved.
     pub fn saved(&self, name: &str) -> Option<&SavedFile> {
         let &(save, at) = self.places.get(name)?;
         self.manifest()?.saves.get(save)?.files.get(at)
@@ -358,7 +358,7 @@ fn read_part(file: &File, part: &mut [u8], mut at: u64) -> io::Result<crc32fast:
 
 impl Read for FileReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        // What was read is still in the cache when its checksum is taken.
+        // The bytes are still in the cache when their checksum is computed.
         let n = buffer.len().min(BLOCK_BYTES);
         let n = self.file.read(&mut buffer[..n])?;
         self.n_read += n as u64;

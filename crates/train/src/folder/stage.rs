@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
 use std::thread;
 
-use count::Phase;
-use tensor::EvenIfPoisoned;
+use base::EvenIfPoisoned;
+use metrics::Phase;
 
 use rustix::fs::{Advice, fadvise};
 
@@ -21,11 +21,11 @@ use crate::error::{Error, Result};
 
 /// Where the files of a stage are, as they will be in the folder.
 pub(super) const FILES: &str = "files";
-/// Where the lists of those are who added files.
+/// The folder with the lists of other processes that added files.
 pub(super) const LISTS: &str = "lists";
 /// How the names of files begin that are locked while the processes live that write into the stage.
 const OWNER: &str = "owner-";
-/// Bytes after which the disk is told to begin writing.
+/// Bytes after which the disk begins to write.
 const BEGIN_BYTES: u64 = 8 << 20;
 /// For fewer bytes another thread is not worth it.
 const LARGE_BYTES: usize = 16 << 20;
@@ -38,9 +38,9 @@ pub struct Stage {
     pub(super) path: PathBuf,
     /// The folder that is saved into.
     dir: PathBuf,
-    /// What was written whole.
+    /// Complete files.
     files: Mutex<Vec<SavedFile>>,
-    /// How far it is, for who wants to see it.
+    /// The progress, for watchers.
     phase: Phase,
 }
 
@@ -174,9 +174,9 @@ pub struct FileWriter<'a> {
     target: PathBuf,
     file: File,
     checksum: crc32fast::Hasher,
-    /// What is not written yet.
+    /// Bytes that are not written yet.
     block: Vec<u8>,
-    /// Bytes that the disk was told to begin with.
+    /// Bytes that the disk was asked to write.
     n_begun: u64,
     saved: SavedFile,
 }
@@ -240,7 +240,7 @@ impl FileWriter<'_> {
     /// Lets the disk begin with what was written, so that less is left when all must be durable.
     fn begin_writing(&mut self) {
         let n = NonZeroU64::new(self.saved.n_bytes - self.n_begun);
-        // What is not needed any more is written, and kept until it is. Nothing depends on it.
+        // The system may drop these pages once they are written. Nothing depends on it.
         let _ = fadvise(&self.file, self.n_begun, n, Advice::DontNeed);
         self.n_begun = self.saved.n_bytes;
     }

@@ -32,7 +32,7 @@ fn save(dir: &Path, files: &Files) -> crate::error::Result<()> {
     transaction.commit(About::new("variables"))
 }
 
-/// What our readers see.
+/// The files that our readers see.
 fn load(dir: &Path) -> crate::error::Result<Files> {
     Folder::consistently(dir, |folder| {
         let names = folder.manifest().into_iter().flat_map(Manifest::files);
@@ -40,7 +40,7 @@ fn load(dir: &Path) -> crate::error::Result<Files> {
     })
 }
 
-/// What other programs see: every file but ours.
+/// The files that other programs see: every file but ours.
 fn visible(dir: &Path) -> Files {
     let mut found = Files::new();
     let mut folders = vec![dir.to_path_buf()];
@@ -61,7 +61,7 @@ fn visible(dir: &Path) -> Files {
     found
 }
 
-/// What is ours: after a save, one file.
+/// Our own files: after a save, one.
 fn private_names(dir: &Path) -> Vec<String> {
     let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap());
     let names = entries.map(|entry| {
@@ -123,7 +123,7 @@ fn saves_of_other_files_add_up_and_files_of_others_stay() {
     save(dir.path(), &files(&[("b", "2"), ("c", "2")])).unwrap();
     assert_eq!(load(dir.path()).unwrap(), files(&[("a", "1"), ("b", "2"), ("c", "2")]));
     assert_eq!(fs::read(dir.path().join("notes.txt")).unwrap(), b"mine");
-    // What somebody deleted is not missed after the next save.
+    // A file that somebody deleted is not missed after the next save.
     fs::remove_file(dir.path().join("a")).unwrap();
     save(dir.path(), &files(&[("b", "3")])).unwrap();
     assert_eq!(load(dir.path()).unwrap(), files(&[("b", "3"), ("c", "2")]));
@@ -468,7 +468,7 @@ fn folders_of_the_earlier_form_are_read_and_a_crash_while_one_is_replaced_mixes_
     assert_eq!(private_names(dir.path()), [PRIVATE]);
 }
 
-/// What programs do that know nothing of us.
+/// Does what programs do that do not know our format.
 #[test]
 fn other_programs_find_no_folder_and_can_load_every_file() {
     let dir = tempdir().unwrap();

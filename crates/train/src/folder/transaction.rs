@@ -4,8 +4,8 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
+use base::EvenIfPoisoned;
 use rustix::fs::Access;
-use tensor::EvenIfPoisoned;
 
 use super::away::stages_of;
 use super::disk::{self, create_dir_all, move_folder, sync, write_failed};
@@ -83,8 +83,8 @@ impl Transaction {
         &self.stage
     }
 
-    /// Takes over the files that another process listed under this name. False if there is no such
-    /// list here: the other process has a disk of its own.
+    /// Takes over the files that another process listed under this name. False if the list does not exist here: the other process
+    /// has a disk of its own.
     pub fn take_list(&mut self, list: &str) -> Result<bool> {
         let files = read_list(&list_path(&self.stage.path, list))?;
         self.others.extend(files.iter().flatten().cloned());
@@ -124,13 +124,13 @@ fn list_path(stage: &Path, list: &str) -> PathBuf {
     stage.join(LISTS).join(word(list).replace('/', "%2F"))
 }
 
-/// What another process adds to a transaction. If both share a disk, the transaction's process
-/// commits. If it has a disk of its own, it commits what it wrote there.
+/// The files that another process adds to a transaction. If both share a disk, the transaction's process commits. If it has a
+/// disk of its own, it commits its files there.
 #[derive(Debug)]
 pub struct StagePart {
     dir: PathBuf,
     path: PathBuf,
-    /// What was added.
+    /// The added files.
     files: Mutex<Vec<SavedFile>>,
     /// Locked: this process lives.
     _owner: File,
@@ -213,7 +213,7 @@ fn listed(stage: &Path) -> Result<Vec<SavedFile>> {
     Ok(files)
 }
 
-/// The files on a list; `None` if there is no such list.
+/// The files on a list; `None` if the list does not exist.
 fn read_list(path: &Path) -> Result<Option<Vec<SavedFile>>> {
     let Ok(bytes) = fs::read(path) else { return Ok(None) };
     let (path, problem) = (path.to_path_buf(), "the list of another process's files is damaged");

@@ -1,4 +1,4 @@
-//! What a pass came to, as bytes of the journal.
+//! The result of a pass, as bytes of the journal.
 
 use data::{Dataset, Skipped};
 

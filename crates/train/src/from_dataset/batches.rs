@@ -10,8 +10,7 @@ use super::TICK;
 use crate::error::Result;
 use crate::executor::Feed;
 
-/// Memory for batches that are kept, of all threads of a pass. What was forgotten is read again from
-/// the files, which takes longer.
+/// Memory for batches that are kept, of all threads of a pass. Dropped batches are read again from the files, which takes longer.
 const KEPT_BYTES_MAX: usize = 128 << 20;
 
 /// The batches of one thread.

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use base::EvenIfPoisoned;
 use data::{Position, Positions};
-use tensor::EvenIfPoisoned;
 
 use super::TICK;
 use super::shared::Shared;
@@ -59,7 +59,7 @@ impl Inside {
     }
 
     pub(super) fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        let bad = Error::BadState("how far the pass was is told by another release");
+        let bad = Error::BadState("the progress of the pass was written by another release");
         let Some((&VERSION, rest)) = bytes.split_first() else { return Err(bad) };
         let Some((times, rest)) = rest.split_at_checked(16) else { return Err(bad) };
         let (times, _) = times.as_chunks::<8>();

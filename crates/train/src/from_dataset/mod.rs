@@ -38,23 +38,23 @@ use crate::trainer::Trainer;
 /// How often the caller is asked whether to go on.
 const TICK: Duration = Duration::from_millis(100);
 
-/// What a pass runs.
+/// The work of a pass.
 #[derive(Clone, Copy, Debug)]
 pub struct Pass<'a> {
     /// Runs once for each batch.
     pub program: &'a Program,
     /// Its variables.
     pub scope: &'a Scope,
-    /// What is shown meanwhile, and whether it trains.
+    /// What it shows meanwhile, and whether it trains.
     pub options: &'a PassOptions,
 }
 
-/// What is shown of a pass, and whether it trains.
+/// What a pass shows, and whether it trains.
 #[derive(Clone, Debug)]
 pub struct PassOptions {
     /// Variables of the first thread to show.
     pub fetch: Vec<String>,
-    /// What they are called where the job is watched; those that have no name have their own.
+    /// The names of fetched values on the live page; a value without one has its variable's name.
     pub fetch_names: Vec<String>,
     /// They are shown every this many batches of the first thread; 0: never.
     pub fetch_every: u64,

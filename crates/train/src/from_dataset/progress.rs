@@ -48,7 +48,7 @@ pub struct Report {
     pub auc: Option<f64>,
     /// How old parameters were, if gradients are sent in the background.
     pub staleness: Option<Staleness>,
-    /// An earlier process of this trainer ran this pass, and its observer was told.
+    /// An earlier process of this trainer ran this pass and called its observer.
     pub is_past: bool,
 }
 

@@ -1,4 +1,4 @@
-//! A pass that can be resumed: when the job goes back to a cut, the pass goes on from where it was then.
+//! A pass that can be resumed: when the job goes back to a cut, the pass continues from there.
 
 use std::borrow::Cow;
 use std::sync::atomic::Ordering;
@@ -18,14 +18,14 @@ use crate::counters::TRAINER;
 use crate::error::Result;
 use crate::trainer::Trainer;
 
-/// What a pass needs to go on after an interruption.
+/// The data that a pass needs to continue after an interruption.
 #[derive(Default)]
 pub(super) struct ResumablePass {
     /// Empty before the first try.
     threads: Vec<Batches>,
     /// Where it began; none if the job does not go on after deaths.
     begun: Option<Positions>,
-    /// What had been counted then; none if another process began it.
+    /// The counts at that time; none if another process began it.
     counted: Option<CountsBefore>,
     shared: Shared,
     /// How much it has to read.
@@ -75,7 +75,7 @@ impl ResumablePass {
         let shared = &self.shared;
         let counted = self.counted.as_ref();
         let start = Instant::now();
-        // What only looks changes nothing: it begins again from its beginning.
+        // A pass that only infers changes nothing: it starts over.
         let (recovers, cuts) = (cuts.is_some(), cuts.filter(|_| !infers));
         let run = PassRun {
             pass,

@@ -1,4 +1,4 @@
-//! A pass that runs: its threads, and what its observer is told.
+//! A running pass: its threads, and the calls of its observer.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,8 +7,8 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use count::Phase;
 use data::Stopper;
+use metrics::Phase;
 use program::distributed::Mode;
 use program::op::collective::mode_of;
 use tensor::{DType, Tensor};
@@ -36,7 +36,7 @@ pub(super) struct PassRun<'a> {
     pub(super) recovers: bool,
     /// Makes cuts of the job, if any are made meanwhile.
     pub(super) cuts: Option<&'a dyn CutMaker>,
-    /// What had been counted when it began, if that is known.
+    /// The counts at its beginning, if known.
     pub(super) counted: Option<&'a CountsBefore>,
     /// Where it begins, if that is known.
     pub(super) inside: Option<Inside>,
@@ -192,7 +192,7 @@ impl PassRun<'_> {
         }
     }
 
-    /// Shows how far it is to who watches.
+    /// Shows the progress to watchers.
     fn show(&self, phase: &Phase) -> Progress {
         let progress = self.shared.progress(self.elapsed());
         self.size.tell(&progress, phase);
@@ -211,7 +211,7 @@ impl PassRun<'_> {
         self.runner.job().recovery().n_passes()
     }
 
-    /// What Fluid prints without saying when: with the epoch, the step and the speed.
+    /// Prints fetched values as Fluid does, with the epoch, the step and the speed.
     fn say_fetched(&self, step: u64, values: &[Tensor]) {
         if !tracing::enabled!(target: "paddlewheel::train_from_dataset", tracing::Level::INFO) {
             return;
@@ -221,7 +221,7 @@ impl PassRun<'_> {
         for (at, (var, value)) in fetch.iter().zip(values).enumerate() {
             let name = fetch_names.get(at).unwrap_or(var).trim();
             if value.len() == 1 && value.dtype() != DType::Bool {
-                words += &format!(", {name} {}", count::words::count(value.get_f64(0)));
+                words += &format!(", {name} {}", metrics::words::count(value.get_f64(0)));
             }
         }
         let progress = self.shared.progress(self.elapsed());
@@ -229,7 +229,7 @@ impl PassRun<'_> {
         let (epoch, verb) = (self.epoch(), self.verb());
         tracing::info!(
             target: "paddlewheel::train_from_dataset",
-            "{verb}, epoch {epoch}, step {step}: {} samples/s{words}", count::words::count(rate)
+            "{verb}, epoch {epoch}, step {step}: {} samples/s{words}", metrics::words::count(rate)
         );
     }
 

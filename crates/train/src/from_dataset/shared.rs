@@ -1,11 +1,11 @@
-//! What all threads of a pass count together.
+//! Counters that all threads of a pass share.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::Progress;
 
-/// What all threads count together.
+/// Counters that all threads share.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     n_batches: AtomicU64,
@@ -16,7 +16,7 @@ pub(super) struct Shared {
     pub(super) is_shown: AtomicBool,
     /// No thread starts another batch.
     pub(super) stops: AtomicBool,
-    /// The last batch of the first thread that the observer was told about. It is not told twice.
+    /// The last batch of the first thread that the observer was called with. It is not called twice for one.
     pub(super) n_told: AtomicU64,
 }
 

@@ -86,7 +86,7 @@ impl ScriptEvent for Shuffle<'_> {
     }
 }
 
-/// What the connections said, if it was they who failed.
+/// The error of the connections, if they failed.
 fn unwrapped(error: data::Error) -> Error {
     match error {
         data::Error::Exchange { source } => match source.downcast() {

@@ -1,7 +1,7 @@
 //! How much a pass has to read, so that it can be told how much is left.
 
-use count::Phase;
 use data::{Dataset, Positions};
+use metrics::Phase;
 
 use crate::counters::TRAINER;
 
@@ -13,9 +13,9 @@ const SHARE_MIN: f64 = 0.005;
 pub(super) struct PassSize {
     n_samples: u64,
     n_bytes: u64,
-    /// What need not be read any more by readers that began when `read_before` was counted.
+    /// Bytes that readers need not read any more if they began when `read_before` was counted.
     skipped: u64,
-    /// What this process had read of any file before.
+    /// Bytes that this process had read of any file before.
     read_before: u64,
     /// The share that others had done before this trainer began with it.
     begun: f64,
@@ -57,7 +57,7 @@ impl PassSize {
         if own >= SHARE_MIN { elapsed * (1.0 - done) / own } else { 0.0 }
     }
 
-    /// Tells who watches the job how far the pass is.
+    /// Shows the progress of the pass to watchers of the job.
     pub(super) fn tell(&self, progress: &super::Progress, phase: &Phase) {
         let done = self.done(progress.n_samples, data::read_bytes());
         let elapsed = progress.elapsed.as_secs_f64();

@@ -1,8 +1,9 @@
-//! What a pass shows, in Fluid's words: users search their logs for them.
+//! The output of a pass, in Fluid's words: users search their logs for them.
 
 use std::fmt::Write as _;
 
-use tensor::{DType, Tensor, printable};
+use base::printable;
+use tensor::{DType, Tensor};
 
 use super::Progress;
 use crate::executor::OpTime;

@@ -1,16 +1,18 @@
 //! Threads of one trainer that step together: their gradients are averaged and go to the servers, or to the
-//! other trainers where there are no servers, as one (Fluid: the communicator of sync and half-async training).
+//! other trainers in a job without servers, as one (Fluid: the communicator of sync and half-async training).
 //!
 //! A thread that has its gradients waits for the others; the last one to come averages them in thread
-//! order and runs what runs once: sending and receiving. A thread without more data is not waited for.
+//! order and runs the ops that run once: sending and receiving. Nothing waits for a thread without more
+//! data.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
-use count::WaitingStep;
+use base::EvenIfPoisoned;
+use metrics::WaitingStep;
 use program::distributed::Mode;
 use program::op::collective::mode_of;
-use tensor::{EvenIfPoisoned, Tensor, Value};
+use tensor::{Tensor, Value};
 
 use super::cutting::Cutting;
 use super::{Pass, TICK};
@@ -31,7 +33,7 @@ pub(super) struct ThreadStep<'a> {
     pub(super) scope: &'a Scope,
     pub(super) feed: &'a mut Feed,
     pub(super) fetch: &'a [String],
-    /// What was fetched.
+    /// The fetched values.
     pub(super) values: &'a mut Vec<Tensor>,
 }
 
@@ -74,7 +76,7 @@ impl<'a> Together<'a> {
         let stages = Stages::new(program, loss, &keep);
         let is_data = |name: &String| program.find_var(0, name).is_some_and(|var| var.is_data);
         let is_fed = stages.stages.iter().any(|stage| stage.fed.iter().any(is_data));
-        // What runs once would have to see every thread's batch before the threads go on.
+        // The ops that run once would need every thread's batch before the threads continue.
         if is_fed || stages.stages.len() > 1 {
             let mode = mode_of(program).map_or("local", Mode::name);
             return Err(Error::ThreadsCannotSynchronize { mode });

@@ -1,5 +1,5 @@
-//! What a pass has fetched: values of the whole pass, of all threads. Counters of a pass that only looks
-//! begin at zero and leave those of the training alone.
+//! The values that a pass fetched, of the whole pass and all threads. Counters of a pass that only infers begin at zero and leave
+//! those of the training alone.
 
 use program::Program;
 use tensor::{DType, Lod, Tensor, Value};
@@ -22,7 +22,7 @@ pub struct PassValue {
 enum How {
     /// The area of all that was counted into these variables.
     Area { positives: String, negatives: String },
-    /// What the scope holds at the end.
+    /// The final value in the scope.
     Kept,
     /// The mean over all samples.
     Mean,
@@ -153,7 +153,7 @@ impl Item {
                 && value.dims().get(1..) == self.last.dims().get(1..)
                 && value.lod().n_levels() == self.lengths.len();
         if !as_before {
-            // Rows that differ in length are no one tensor.
+            // Rows of different lengths do not form one tensor.
             (self.how, self.bytes) = (How::Last, Vec::new());
             return;
         }
@@ -238,7 +238,7 @@ struct AucCounts {
     counts: Option<Auc>,
 }
 
-/// What `auc` ops had counted when a pass began.
+/// The counts of `auc` ops when a pass began.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CountsBefore(Vec<AucCounts>);
 
@@ -255,7 +255,7 @@ impl CountsBefore {
         Self(whole.filter_map(counts).collect())
     }
 
-    /// What was counted since the pass began.
+    /// The counts since the pass began.
     fn since(&self, positives: &str, now: &Auc) -> Auc {
         let before = self.0.iter().find(|counts| counts.positives == positives);
         match before.and_then(|counts| counts.counts.as_ref()) {

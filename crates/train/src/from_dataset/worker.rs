@@ -4,8 +4,8 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
-use count::Stepping;
 use data::Position;
+use metrics::Stepping;
 use program::Program;
 use tensor::{Tensor, Value};
 
@@ -24,7 +24,7 @@ use crate::trainer::JobRunner;
 /// Batches between two times that the time of ops is shown.
 const MEASURE_EVERY: u64 = 100;
 
-/// What the first thread tells.
+/// An event that the first thread reports.
 pub(super) enum Event {
     /// After which step of the first thread.
     Fetched(u64, Vec<Tensor>),
@@ -32,13 +32,13 @@ pub(super) enum Event {
     Measured(String),
 }
 
-/// What a thread has done.
+/// The result of a thread.
 #[derive(Debug, Default)]
 pub(super) struct ThreadDone {
     pub(super) n_batches: u64,
     pub(super) n_samples: u64,
     pub(super) waited: Duration,
-    /// What was fetched.
+    /// The fetched values.
     pub(super) gathered: Option<Gathered>,
 }
 
@@ -124,7 +124,7 @@ impl Worker<'_> {
         Ok(done)
     }
 
-    /// Shows what was fetched to who watches the job.
+    /// Shows fetched values to watchers of the job.
     fn note_fetched(&self, values: &[Tensor]) {
         let PassOptions { fetch, fetch_names, .. } = self.options;
         for (at, (var, value)) in fetch.iter().zip(values).enumerate() {

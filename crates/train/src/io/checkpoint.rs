@@ -30,7 +30,7 @@ const MODEL: &str = "__model__/";
 const SUCCESS: &str = "_SUCCESS";
 /// How the name of one ends that is being removed.
 const REMOVED: &str = ".removed";
-/// What its saves are called.
+/// The kind of its saves.
 const KIND: &str = "checkpoint";
 /// How often a trainer writes its part if another one removes it.
 const TRIES: usize = 3;
@@ -48,24 +48,24 @@ pub struct Checkpoints {
 pub struct NewestCheckpoint {
     /// The newest that is whole.
     pub serial: Option<u64>,
-    /// What is wrong with newer ones.
+    /// The faults of newer ones.
     pub errors: Vec<Error>,
 }
 
-/// What goes into a checkpoint.
+/// The contents of a checkpoint.
 #[derive(Clone, Copy, Debug)]
 pub struct Checkpoint<'a> {
     /// The variables.
     pub scope: &'a Scope,
     /// Which of them.
     pub program: &'a Program,
-    /// Who saves; only trainer 0 saves variables.
+    /// The trainer that saves; only trainer 0 saves variables.
     pub trainer_id: usize,
     /// How far the trainer is, and what else it wants to remember: names and texts.
     pub arguments: &'a [(String, String)],
     /// How many checkpoints are kept.
     pub n_kept: usize,
-    /// What `_SUCCESS` says: the time.
+    /// The text of `_SUCCESS`: the time.
     pub time: &'a str,
 }
 
@@ -187,7 +187,7 @@ impl Checkpoints {
     }
 
     /// The number for a trainer's next part: the one after the last complete one, which others may be writing
-    /// too. Where there are no models, because this trainer has a disk of its own, it is the one after its last.
+    /// too. Without models, because this trainer has a disk of its own, it is the one after its last.
     fn next(&self, trainer_id: usize) -> u64 {
         let complete = self.complete();
         let last = if complete.is_empty() && trainer_id > 0 {
@@ -251,7 +251,7 @@ impl Checkpoints {
         self.serials().into_iter().filter(may).collect()
     }
 
-    /// Removes one, as a whole: what is left of it if this process ends meanwhile is no checkpoint.
+    /// Removes one as a whole: if this process ends meanwhile, the remains are not a checkpoint.
     fn remove(&self, serial: u64) {
         let rest = self.dir.join(format!("{PREFIX}{serial}{REMOVED}"));
         // Others may do the same, and what cannot be removed is in nobody's way.
@@ -335,7 +335,7 @@ impl Checkpoints {
         put(scope, &vars, values)
     }
 
-    /// What a trainer wrote with a checkpoint, by name; empty if it wrote nothing there.
+    /// The values that a trainer wrote with a checkpoint, by name; empty if it wrote nothing there.
     pub fn arguments(&self, serial: u64, trainer_id: usize) -> Result<BTreeMap<String, String>> {
         let own = format!("{}/", own_folder(trainer_id));
         Folder::consistently(&self.folder(serial), |folder| {

@@ -1,6 +1,6 @@
 //! Models of distributed jobs: whole variables on disk, pieces of them on servers.
 //!
-//! What a trainer saves, one machine can load, and any number of servers; and the other way round.
+//! One machine or any number of servers can load a model that a trainer saved; and the other way round.
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -29,7 +29,7 @@ use crate::scope::Scope;
 pub struct JobScope<'a> {
     /// The servers.
     pub trainer: &'a TrainerJob,
-    /// What this trainer holds itself.
+    /// The variables that this trainer holds itself.
     pub scope: &'a Scope,
     /// Which variable is where.
     pub job: &'a Distributed,
@@ -77,7 +77,7 @@ fn saved_part(placed: &Placement, weights_only: bool) -> SavedPart {
     SavedPart { server: placed.piece.server, table: placed.piece.name.clone(), weights_only }
 }
 
-/// What is said of a save of a job.
+/// The description of a job's save.
 pub(super) fn job_about(kind: &str, trainer: &TrainerJob, job: &Distributed) -> About {
     About {
         kind: kind.to_string(),
@@ -92,7 +92,7 @@ pub(super) struct JobSave<'a> {
     pub(super) of: JobScope<'a>,
     /// Which files variables are in; tables have their own.
     pub(super) layout: FileLayout<'a>,
-    /// What it is called.
+    /// Its name.
     pub(super) kind: &'a str,
     /// Of tables that servers save by rows, what a look-up needs and no more.
     pub(super) weights_only: bool,
@@ -240,11 +240,11 @@ pub(super) struct Fit {
     pub(super) now: Vec<i64>,
     /// The shape that was saved, if anything was.
     pub(super) from: Option<Vec<i64>>,
-    /// What the server's variables become; nothing if it does not fit.
+    /// The new values of the server's variables; nothing if they do not fit.
     pub(super) values: Vec<(String, Value)>,
 }
 
-/// What of a folder fits a server's pieces, and the names of variables in it that are not the job's.
+/// The values of a folder that fit a server's pieces, and the names of variables in it that do not belong to the job.
 pub(super) fn slices_that_fit(
     job: &Distributed,
     scope: &Scope,
@@ -269,7 +269,7 @@ pub(super) fn slices_that_fit(
     let others: Vec<String> = files.flat_map(names_in).filter(|name| !ours(name)).collect();
     let tables = kept_names(folder);
     let is_saved = |name: &str| folder.has(name) || tables.contains(name);
-    // What this server has may be new. If nothing of the whole job is there, it is another model.
+    // This server's variables may be new. If the folder has no variable of the whole job, it is another model.
     if !job.placement.iter().any(|placed| is_saved(&placed.origin)) {
         let wanted = job.placement.iter().map(|placed| placed.origin.as_str());
         return Err(Error::nothing_fits(folder.dir(), wanted, &others));
@@ -331,7 +331,7 @@ fn rows_that_fit(job: &Distributed, placed: &Placement, folder: &Folder) -> Resu
     Ok((Some(whole.shape().to_i64()), values.into_iter().collect()))
 }
 
-/// The rows of a server of what was saved whole, as many as there are; `None` if it is no table.
+/// The rows of a server in a value that was saved whole, as many as exist; `None` if it is not a table.
 fn rows_of_whole(whole: &Tensor, share: &Share) -> Result<Option<Rows>> {
     let &[n_rows, _] = whole.dims() else { return Ok(None) };
     let (height, first) = (share.height(), share.first());

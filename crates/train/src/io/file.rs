@@ -16,7 +16,7 @@ pub(super) fn read_failed(path: &Path, source: io::Error) -> Error {
     Error::ReadFile { path: path.to_path_buf(), source }
 }
 
-/// Reads a file of variables; its absence is told in the words Fluid's users know.
+/// Reads a file of variables; if it is missing, the error has the words that Fluid's users know.
 pub(crate) fn read_vars(path: &Path, combined: bool) -> Result<Vec<u8>> {
     read(path).map_err(|error| cannot_load(error, combined))
 }
@@ -32,7 +32,7 @@ pub(super) fn cannot_load(error: Error, combined: bool) -> Error {
 
 /// Writes a file whole or not at all, and makes the directories around it.
 ///
-/// Whatever goes wrong, an older file of that name stays as it was.
+/// After any failure, an older file of that name is unchanged.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
     let failed = |source| Error::WriteFile { path: path.to_path_buf(), source };
     let (dir, name) = split(path).map_err(failed)?;

@@ -2,7 +2,7 @@
 //!
 //! A variable that is not in the folder keeps the value that the startup program gave it. One that has another
 //! size takes the numbers that both have, counted from the beginning of each dimension; the others keep their
-//! start values. What was loaded, and what was not, is told. If nothing fits, it is another model, or the path is
+//! start values. The result lists variables that were loaded and those that were not. If nothing fits, it is another model, or the path is
 //! wrong: that is an error, because the script would train from the start without noticing.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,7 +30,7 @@ pub struct Fitted {
     pub partly: Vec<(String, Vec<i64>, Vec<i64>)>,
     /// Variables that were not saved, and keep the values they had.
     pub new: Vec<String>,
-    /// What was saved and is not used: the program has no such variable, or one of another kind.
+    /// Saved values that are not used: the program has no such variable, or one of another kind.
     pub left_out: Vec<String>,
 }
 
@@ -63,8 +63,8 @@ impl Fitted {
     }
 }
 
-/// Loads of variables what fits: from a file each, or from the one file `filename`. What a file of several
-/// variables holds must be known: it was saved here, or it holds exactly these.
+/// Loads the values that fit: from a file for each variable, or from the one file `filename`. The contents
+/// of a file of several variables must be known: it was saved here, or it holds exactly these.
 pub fn fit_vars<'a>(
     scope: &Scope,
     dir: &Path,
@@ -107,7 +107,7 @@ fn need_folder(dir: &Path) -> Result<()> {
     }
 }
 
-/// What a folder has.
+/// The values of a folder.
 struct SavedValues {
     /// Of variables that are wanted.
     values: BTreeMap<String, Value>,
@@ -171,7 +171,7 @@ fn put(
         let old = scope.read(name, |value| value.tensor().cloned()).flatten();
         let fits = match (for_scope(scope, name, value)?, old) {
             (Value::Tensor(saved), Some(old)) => fit(saved, old, var),
-            // What was never filled, and rows, are what they were saved as.
+            // Unfilled variables and rows stay as they were saved.
             (value, _) => Some((value, None)),
         };
         match fits {
@@ -198,13 +198,13 @@ fn put(
     Ok(fitted.sort())
 }
 
-/// What a variable becomes, and the shape of what was saved if only a part of it is used.
+/// The new value of a variable, and the shape of the saved one if only a part of it is used.
 fn fit(saved: Tensor, old: Tensor, var: &VarDesc) -> Option<(Value, Option<Vec<i64>>)> {
     let from = saved.shape().to_i64();
     if saved.dtype() != old.dtype() {
         return None;
     }
-    // Variables that are no parameters may have other shapes than their programs say.
+    // Variables other than parameters may have other shapes than their programs say.
     let is_free = var.param.is_none() && saved.shape().rank() != old.shape().rank();
     if saved.shape() == old.shape() || is_free {
         return Some((Value::Tensor(saved), None));

@@ -17,7 +17,7 @@ use crate::scope::Scope;
 
 /// File of the program unless another is named.
 const MODEL: &str = "__model__";
-/// What its save is called.
+/// The kind of its save.
 const KIND: &str = "model";
 /// Variables that Fluid's feed and fetch ops go through.
 const FEED: &str = "feed";
@@ -28,11 +28,11 @@ const FETCH: &str = "fetch";
 pub struct ExtraFile<'a> {
     /// Its name in the folder.
     pub name: &'a str,
-    /// What is in it.
+    /// Its bytes.
     pub bytes: &'a [u8],
 }
 
-/// What to save of a program.
+/// The parts of a program to save.
 #[derive(Clone, Debug)]
 pub struct SaveInference<'a> {
     /// Variables that users of the model will feed, in this order.
@@ -70,9 +70,9 @@ impl Default for SaveInference<'_> {
 pub struct InferenceModel {
     /// The program, feed and fetch ops included.
     pub program: Program,
-    /// What to feed, in the order it was saved with.
+    /// The feeds, in the order of the save.
     pub feeds: Vec<String>,
-    /// What to fetch.
+    /// The fetches.
     pub fetches: Vec<String>,
 }
 
@@ -276,7 +276,7 @@ fn read_model(folder: &Folder, name: &str) -> Result<InferenceModel> {
     let path = folder.dir().join(name);
     let program = Program::from_bytes(&folder.read(name)?);
     let mut program = program.map_err(|source| Error::in_file(&path, source))?;
-    // What an older release saved of a job asks for rows at servers that are gone.
+    // A job's model from an older release asks for rows at servers that are gone.
     program.look_up_locally();
     let version = program.format_version;
     if version != 0 && version < VERSION_MIN {

@@ -90,7 +90,7 @@ pub(crate) fn write_rule(stage: &Stage, piece: PieceFile<'_>, rule: &OtherRow) -
     stage.write(&format!("{}{RULE}", piece.name()?), rule.to_text().as_bytes())
 }
 
-/// What the rows of a table read as that do not exist: zeros, if nothing was written of that.
+/// The value of a table's rows that do not exist: zeros, if the folder does not say.
 fn others(folder: &Folder, var: &str) -> Result<OtherRows> {
     let Some(parts) = rows::parts(folder, any_part(var))? else { return Ok(OtherRows::default()) };
     let mut rules = Vec::new();

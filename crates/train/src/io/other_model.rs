@@ -1,4 +1,4 @@
-//! What a folder has instead of the variables of a program.
+//! Describes a folder that has other variables than a program.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,8 +17,8 @@ const HEAD_BYTES: u64 = 1 << 16;
 /// Names in a message.
 const SHOWN_MAX: usize = 8;
 
-/// The error of a load. A file that never was in the folder is no damage: the folder is that of another
-/// model, and the error says what that has and what the program needs.
+/// The error of a load. A file that was never in the folder is not damage: the folder belongs to another model, and the error
+/// lists its variables and those that the program needs.
 pub(super) fn explained(folder: &Folder, vars: &BTreeMap<&str, &VarDesc>, error: Error) -> Error {
     let (path, source) = match error {
         Error::CannotLoad { path, source } => (path, source),
@@ -42,7 +42,7 @@ pub(super) fn explained(folder: &Folder, vars: &BTreeMap<&str, &VarDesc>, error:
 fn others(dir: &Path, vars: &BTreeMap<&str, &VarDesc>) -> Vec<String> {
     let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };
     let files = entries.flatten().filter(|entry| entry.path().is_file());
-    // What begins with a dot is ours.
+    // Names with a leading dot are ours.
     let names = files.filter_map(|entry| entry.file_name().into_string().ok());
     let names = names.filter(|name| !name.starts_with('.'));
     let mut names: Vec<String> = names.filter(|name| !vars.contains_key(name.as_str())).collect();
@@ -51,7 +51,7 @@ fn others(dir: &Path, vars: &BTreeMap<&str, &VarDesc>) -> Vec<String> {
     names.into_iter().filter_map(described).collect()
 }
 
-/// The shape of the tensor in a file; `None` if there is no tensor in it.
+/// The shape of the tensor in a file; `None` if it has no tensor.
 fn dims(path: &Path) -> Option<Vec<i64>> {
     let mut head = Vec::new();
     fs::File::open(path).ok()?.take(HEAD_BYTES).read_to_end(&mut head).ok()?;

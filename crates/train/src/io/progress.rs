@@ -1,4 +1,4 @@
-//! How far a trainer is: what it writes with a checkpoint, and where it goes on.
+//! The progress of a trainer: written with a checkpoint, and read to find where it continues.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::remote::JobStart;
 use crate::scope::Scope;
 
-/// What is written: the pass, the step in it, and steps in all.
+/// The written fields: the pass, the step in it, and steps in all.
 const EPOCH: &str = "epoch_id";
 const STEP: &str = "step_id";
 const N_STEPS: &str = "n_steps";
@@ -53,25 +53,25 @@ impl StepsDone {
         epoch.is_multiple_of(self.epochs.max(1)) && step.is_multiple_of(self.steps.max(1))
     }
 
-    /// What is written with a checkpoint after this step.
+    /// The fields to write with a checkpoint after this step.
     pub fn arguments(&self, epoch: u64, step: u64) -> Vec<(String, String)> {
         let named = [(EPOCH, epoch), (STEP, step), (N_STEPS, self.n_steps)];
         named.map(|(name, value)| (name.to_string(), value.to_string())).into()
     }
 }
 
-/// What a process found when it started.
+/// The state that a process found when it started.
 #[derive(Debug, Default)]
 pub struct Resumed {
-    /// The checkpoint that it goes on from; none: it begins.
+    /// The checkpoint that it continues from; none: it begins.
     pub serial: Option<u64>,
     /// How far a trainer was then.
     pub progress: StepsDone,
-    /// What is wrong with newer checkpoints.
+    /// The faults of newer checkpoints.
     pub errors: Vec<Error>,
 }
 
-/// What a trainer wrote with a checkpoint.
+/// A trainer's fields of a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Mark {
     at: (u64, u64),
@@ -87,8 +87,8 @@ impl Mark {
 }
 
 impl Checkpoints {
-    /// Loads the newest checkpoint that is whole into a program, if there is one, and says where a trainer goes
-    /// on; a server is no trainer. Trainer 0 removes what others left of a newer one that was never complete.
+    /// Loads the newest whole checkpoint into a program, if there is one, and returns where a trainer continues; a server is not
+    /// a trainer. Trainer 0 removes the remains of a newer one that was never complete.
     pub fn resume(
         &self,
         scope: &Scope,
@@ -150,16 +150,16 @@ impl Checkpoints {
         Ok(resumed)
     }
 
-    /// What the other processes of a job must begin from too, if this is the newest here.
+    /// The start that the other processes of a job must share, if this is the newest here.
     pub fn start(&self, serial: Option<u64>) -> JobStart {
         let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let folder = std::path::absolute(self.folder_name()).unwrap_or_default();
         JobStart { serial, place: format!("{}:{}", host.trim(), folder.display()) }
     }
 
-    /// Where a trainer goes on after a checkpoint. Trainers that step `together` have all done as many steps
+    /// Where a trainer continues after a checkpoint. Trainers that step `together` have all done as many steps
     /// as trainer 0 had when it saved the model; what a trainer wrote itself, at another time, only saves it
-    /// from counting them from the beginning. Otherwise a trainer goes on after what it wrote last.
+    /// from counting them from the beginning. Otherwise a trainer continues after its own last record.
     pub fn progress(&self, serial: u64, trainer: usize, together: bool) -> Result<StepsDone> {
         let model = Mark::from(&self.arguments(serial, 0)?);
         let counted = model.and_then(|model| model.n_steps).filter(|_| together && trainer > 0);
@@ -175,7 +175,7 @@ impl Checkpoints {
         Ok(StepsDone { done: own.map(|(_, at)| at), n_more, n_steps, ..StepsDone::default() })
     }
 
-    /// What a trainer wrote with checkpoints, the newest last.
+    /// A trainer's records of checkpoints, the newest last.
     fn marks(&self, trainer: usize, is_wanted: impl Fn(u64) -> bool) -> Result<Vec<Mark>> {
         let serials = self.serials().into_iter().filter(|&serial| is_wanted(serial));
         let marks = serials.map(|serial| Ok(Mark::from(&self.arguments(serial, trainer)?)));
@@ -183,7 +183,7 @@ impl Checkpoints {
     }
 }
 
-/// What a trainer decided, for its journal.
+/// The decision of a trainer, for its journal.
 fn words_of(Resumed { serial, progress, .. }: &Resumed) -> Vec<String> {
     let Some(serial) = serial else { return Vec::new() };
     let (epoch, step) = progress.done.unzip();

@@ -61,7 +61,7 @@ impl PieceFile<'_> {
     }
 }
 
-/// What rows look like.
+/// The form of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Form {
     /// Rows of the whole table.
@@ -147,7 +147,7 @@ struct VarOnDisk {
 }
 
 impl VarOnDisk {
-    /// Finds out how a variable was saved; `None` if there is no file of it at all.
+    /// Finds out how a variable was saved; `None` if it has no file at all.
     fn find(folder: &Folder, own: PieceFile<'_>) -> Result<Option<Self>> {
         let note = shards::read_note(folder, own.var)?;
         let files = part_files(folder.dir(), &format!("{TABLES}/{}", file_of(own.var)?));
@@ -223,7 +223,7 @@ pub(super) fn is_there(folder: &Folder, own: PieceFile<'_>) -> Result<bool> {
 }
 
 /// A server's rows of a variable that was written in any number of pieces, with the ids that the
-/// server uses. `None` if there is no file of the variable.
+/// server uses. `None` if the variable has no file.
 pub(crate) fn read_pieces(
     folder: &Folder,
     own: PieceFile<'_>,
@@ -267,7 +267,7 @@ fn read(
     Ok(Some(rows))
 }
 
-/// What is looked for in a file.
+/// The rows to find in a file.
 struct RowFilter<'a> {
     form: Form,
     /// Whether the rows must be of this form.
@@ -465,7 +465,7 @@ mod tests {
         id as usize % n
     }
 
-    /// Whatever number of servers saved a table in whatever layout, any number loads all of it.
+    /// A table that any number of servers saved in any layout is loaded completely by any number.
     #[test]
     fn no_row_is_lost_between_layouts_and_numbers_of_servers() {
         for (n_before, n_after) in (1..=3).flat_map(|n| (1..=3).map(move |m| (n, m))) {

@@ -13,7 +13,7 @@ fn note_name(var: &str) -> String {
     format!("{TABLES}/{var}{PARTS}")
 }
 
-/// What is noted of a variable that servers saved.
+/// The note on a variable that servers saved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Note {
     /// How many files there are.

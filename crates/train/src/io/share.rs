@@ -15,7 +15,7 @@ pub(crate) enum Share {
 }
 
 impl Share {
-    /// What a server has of a variable; `server` is its number.
+    /// The share of a server in a variable; `server` is its number.
     pub(crate) fn of(placed: &Placement, server: usize, n_servers: usize) -> Self {
         let height = placed.dims().first().copied().unwrap_or(0);
         match placed.spread {
@@ -39,7 +39,7 @@ impl Share {
         }
     }
 
-    /// What the server's number 0 is in the whole.
+    /// The number in the whole of the server's row 0.
     pub(crate) fn first(&self) -> i64 {
         match self {
             Share::Range(range) => range.start,

@@ -60,7 +60,7 @@ fn with_suffix(prefix: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// What [`save`] writes of a program.
+/// The variables that [`save`] writes.
 pub(super) fn state_vars(program: &Program) -> impl Iterator<Item = &VarDesc> {
     program.parameters().chain(optimizer_vars(program))
 }
@@ -75,7 +75,7 @@ pub(super) fn pickled(prefix: &Path) -> Result<HashMap<String, Value>> {
     load_state(&with_suffix(&without_suffix(prefix), PARAMS), None)
 }
 
-/// Fluid counts everything that persists and is no parameter as the optimizer's.
+/// Fluid counts every persistable variable other than a parameter as the optimizer's.
 fn optimizer_vars(program: &Program) -> impl Iterator<Item = &VarDesc> {
     let is_state = |var: &&VarDesc| var.param.is_none() && !var.need_check_feed;
     program.list_vars().filter(is_state).filter(|var| is_persistable(var))
@@ -170,7 +170,7 @@ fn files_in(folder: &Folder) -> Result<Vec<String>> {
 }
 
 /// Puts arrays into the variables of a program that the startup program has filled; changes all of
-/// them or none. Returns the names of those that are no variable of the program.
+/// them or none. Returns the names that the program does not have.
 pub fn set_state(
     scope: &Scope,
     program: &Program,

@@ -34,9 +34,9 @@ pub(super) fn read_tensors(folder: &Folder, name: &str, n: usize) -> Result<Opti
 /// A file, while tensors are read from it.
 struct TensorFile {
     file: FileReader,
-    /// What was read and not used.
+    /// Bytes that were read and not used.
     ahead: Vec<u8>,
-    /// What was not used.
+    /// Bytes that were not used.
     left: u64,
 }
 

@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::folder::{About, FileWriter, Folder, SavedVar, Stage, Transaction, is_list};
 use crate::scope::Scope;
 
-/// Whether a variable belongs to a saved model: it lives between runs and is no plumbing.
+/// Whether a variable belongs to a saved model: it lives between runs and is not plumbing.
 pub fn is_persistable(var: &VarDesc) -> bool {
     let is_plumbing =
         matches!(var.meta.kind, VarKind::FeedMinibatch | VarKind::FetchList | VarKind::Reader);
@@ -58,10 +58,10 @@ impl<'a> FileLayout<'a> {
     }
 }
 
-/// What a save of variables is called.
+/// The kind of a save of variables.
 pub(super) const VARIABLES: &str = "variables";
 
-/// Whatever is wrong is found before the first file is written.
+/// Finds every fault before the first file is written.
 pub(super) fn check_savable(
     scope: &Scope,
     vars: &BTreeMap<&str, &VarDesc>,
@@ -144,7 +144,7 @@ fn write_var(file: &mut FileWriter<'_>, scope: &Scope, name: &str, with_rows: bo
     scope.read(name, write).unwrap_or(Ok(()))
 }
 
-/// Whatever is missing is found before the first file is touched.
+/// Finds every missing variable before the first file is touched.
 fn check_filled(scope: &Scope, vars: &BTreeMap<&str, &VarDesc>, op: &str) -> Result<()> {
     for name in vars.keys() {
         let is_empty = scope.read(name, Value::is_empty).unwrap_or(true);
@@ -156,7 +156,7 @@ fn check_filled(scope: &Scope, vars: &BTreeMap<&str, &VarDesc>, op: &str) -> Res
     Ok(())
 }
 
-/// What [`save_vars`] would write into one file.
+/// The bytes that [`save_vars`] would write into one file.
 pub fn vars_to_bytes<'a>(
     scope: &Scope,
     vars: impl IntoIterator<Item = &'a VarDesc>,
@@ -301,7 +301,7 @@ pub(super) fn put(
     Ok(())
 }
 
-/// What a variable becomes: where there is a whole table already, it stays one, to be trained.
+/// The new value of a variable: a whole table stays whole, to be trained.
 pub(super) fn for_scope(scope: &Scope, name: &str, value: Value) -> Result<Value> {
     let Value::Keyed(table) = &value else { return Ok(value) };
     let dims = [table.height(), table.width() as i64];

@@ -2,7 +2,7 @@
 
 use super::Auc;
 
-/// Buckets are put together as long as they are no further apart.
+/// Buckets are merged as long as they are not further apart.
 const SPAN_MAX: f64 = 0.01;
 /// A span has enough samples when chance alone would move its rate by less than this part of it.
 const CHANCE_MAX: f64 = 0.05;
@@ -89,7 +89,7 @@ fn bucket_error(auc: &Auc) -> f64 {
         span.clicks += clicks as f64;
         span.predicted += rate * n;
         let predicted = span.predicted / span.n;
-        // Of an empty span this is no number.
+        // For an empty span this is not a number.
         if predicted > 0.0 && ((1.0 - predicted) / (predicted * span.n)).sqrt() < CHANCE_MAX {
             error += (span.clicks / span.n / predicted - 1.0).abs() * span.n;
             counted += span.n;

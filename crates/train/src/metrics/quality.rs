@@ -7,12 +7,12 @@ use crate::error::{Error, Result};
 /// Predictions are kept this far from 0 and 1 where their logarithm is taken.
 const LOG_MIN: f64 = 1e-15;
 
-/// What was predicted of samples, and what came of it.
+/// Predictions of samples with their labels.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ScoredSamples {
     predictions: Vec<f64>,
     labels: Vec<bool>,
-    /// Who each sample was shown to; empty if that is not said.
+    /// The user of each sample; empty if unknown.
     users: Vec<i64>,
     /// Which slice each sample belongs to; empty if that is not said.
     slices: Vec<i64>,
@@ -25,7 +25,7 @@ pub struct ScoredBatch<'a> {
     pub predictions: &'a [f64],
     /// 1 for a click, 0 for none.
     pub labels: &'a [f64],
-    /// Who each sample was shown to.
+    /// The user of each sample.
     pub users: Option<&'a [i64]>,
     /// Which slice each sample belongs to.
     pub slices: Option<&'a [i64]>,
@@ -155,7 +155,7 @@ impl ScoredSamples {
         bytes
     }
 
-    /// What [`ScoredSamples::to_bytes`] gave. `None` if it is something else.
+    /// Reads the bytes of [`ScoredSamples::to_bytes`]. `None` for anything else.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (head, rest) = bytes.split_at_checked(9)?;
         let n = usize::try_from(u64::from_le_bytes(head[..8].try_into().ok()?)).ok()?;
@@ -177,7 +177,7 @@ impl ScoredSamples {
     }
 }
 
-/// All figures. Samples are sorted, so that sums do not depend on who had which sample.
+/// All figures. Samples are sorted, so that sums do not depend on how trainers divided them.
 fn quality_of(mut samples: Vec<ScoredSample>, has_users: bool) -> Quality {
     let order = |a: &ScoredSample, b: &ScoredSample| {
         a.prediction.total_cmp(&b.prediction).then(a.is_click.cmp(&b.is_click))

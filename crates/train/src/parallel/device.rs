@@ -5,15 +5,16 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use base::EvenIfPoisoned;
 use program::Program;
-use tensor::{EvenIfPoisoned, Value};
+use tensor::Value;
 
 use crate::error::Result;
 use crate::executor::{Feed, Interrupt};
 use crate::scope::Scope;
 use crate::trainer::JobRunner;
 
-/// What asks whether to go on; all devices ask the same.
+/// Asks whether to continue; all devices ask the same.
 pub(super) type Stop = Arc<Mutex<dyn FnMut() -> bool + Send>>;
 
 /// Work that takes less than this is not worth a thread.

@@ -2,8 +2,9 @@
 
 use std::sync::{Arc, Mutex};
 
+use base::EvenIfPoisoned;
 use program::Program;
-use tensor::{EvenIfPoisoned, Tensor};
+use tensor::Tensor;
 
 use super::{Parallel, Replicas};
 use crate::error::Result;

@@ -1,4 +1,4 @@
-//! What the gradient of the loss starts with on each device.
+//! The starting value of the loss gradient on each device.
 
 use program::{OpDesc, role};
 
@@ -10,14 +10,14 @@ pub enum LossScale {
     PerDevice,
     /// One: gradients add up to those of the sum of the losses.
     One,
-    /// What the caller feeds as the gradient of the loss.
+    /// The caller feeds the gradient of the loss.
     Fed,
 }
 
 /// How a program for several devices is trained, if it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Loss {
-    /// None: there is no loss, nothing is trained.
+    /// None: the program has no loss, nothing is trained.
     pub(crate) scale: Option<LossScale>,
     pub(crate) n_devices: usize,
     /// Trainers that add up their gradients, without servers; 1 if there is only this one.

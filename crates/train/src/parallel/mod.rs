@@ -1,9 +1,10 @@
 //! One program on several devices: each computes gradients on its part of a batch, they are added
 //! up in device order, and the parameters change once.
 //!
-//! Parameters exist once, in the scope; devices read them at the same time. What devices write
-//! (running statistics, counters) each has for itself; the first device's is the scope's. With Fluid's
-//! `ReduceStrategy.Reduce` they share the counters of metrics, and count one after the other.
+//! Parameters exist once, in the scope; devices read them at the same time. Each device has its own
+//! copy of the variables that it writes (running statistics, counters); the first device's is the
+//! scope's. With Fluid's `ReduceStrategy.Reduce` they share the counters of metrics, and count one
+//! after the other.
 
 mod among;
 mod device;
@@ -17,8 +18,9 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use base::{DidYouMean, EvenIfPoisoned};
 use program::{Error as ProgramError, OpDesc, Program};
-use tensor::{DidYouMean, EvenIfPoisoned, Tensor, Value};
+use tensor::{Tensor, Value};
 
 pub use crate::replicas::Replicas;
 pub use loss::LossScale;
@@ -54,7 +56,7 @@ pub struct Parallel {
     stop: Option<StopCheck>,
     /// How many devices a fetched value is taken from.
     n_fetched: usize,
-    /// What is needed to run things again.
+    /// The data needed to repeat runs.
     again: Again<Parallel>,
     /// The trainers that it adds up gradients with, without servers.
     among: Option<Among>,
@@ -64,7 +66,7 @@ struct StopCheck(Stop);
 
 impl std::fmt::Debug for StopCheck {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("a caller who may want to end")
+        f.write_str("a caller that may want to stop")
     }
 }
 
@@ -432,7 +434,7 @@ impl Parallel {
     }
 }
 
-/// What of the feeds the ops that run once read: that of all devices.
+/// The part of the feeds that the ops that run once read: that of all devices.
 fn joined(stage: &Stage, feeds: &[Feed]) -> Result<Feed> {
     let mut joined = Feed::new();
     for name in &stage.fed {

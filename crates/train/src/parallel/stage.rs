@@ -18,9 +18,9 @@ pub(crate) type Names = BTreeSet<String>;
 /// One round: every device, then once for all.
 #[derive(Debug)]
 pub(crate) struct Stage {
-    /// What each device runs.
+    /// The program of each device.
     pub(crate) local: StageProgram,
-    /// What runs once, on the scope itself.
+    /// The program that runs once, on the scope itself.
     pub(crate) once: StageProgram,
     /// Gradients to add up over the devices in between.
     pub(crate) merge: Names,
@@ -30,9 +30,9 @@ pub(crate) struct Stage {
     pub(crate) own: Names,
     /// Persistable variables that devices write one after the other: all have the same.
     pub(crate) pass_on: Names,
-    /// What the ops that run once read of the devices: the first device's.
+    /// Values of the devices that the ops that run once read: the first device's.
     pub(crate) hand: Names,
-    /// What the ops that run once read that no op computes: it may be fed.
+    /// Values that the ops that run once read and no op computes: they may be fed.
     pub(crate) fed: Names,
     /// Those `own` variables that change once for all devices here.
     pub(crate) refresh: Names,
@@ -56,7 +56,7 @@ pub(crate) struct Stages {
     pub(crate) common: Names,
     /// Persistable variables of which each device has its own.
     pub(crate) own: Names,
-    /// What ops of the devices write.
+    /// Variables that ops of the devices write.
     written: Names,
 }
 
@@ -95,7 +95,7 @@ impl Stages {
             let fed: Names = once.reads.iter().filter(not_computed).cloned().collect();
             common.extend(once.writes.difference(&own).cloned());
             let mut visible: Names = keep | &(&(&lend | &hand) | &merge);
-            // What another stage needs outlives this one.
+            // A variable that another stage needs outlives this one.
             let others = used.iter().enumerate().filter(|(other, _)| *other != at);
             visible.extend(others.flat_map(|(_, names)| names).cloned());
             let written_here: Names = own.intersection(&used[at]).cloned().collect();

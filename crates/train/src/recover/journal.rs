@@ -1,4 +1,4 @@
-//! What a script asked for and the answers it got: a script that is started again gets the same
+//! The requests of a script and their answers: a script that is started again gets the same
 //! answers without any computation.
 //!
 //! A trainer sends its journal in parts, one with each cut. A part begins at the last cut that the
@@ -170,7 +170,7 @@ struct PartReader {
     runs: RunsReader,
     /// Names of events, of parts of the first form.
     labels: HashMap<u64, String>,
-    /// What is left of the stretch that was read last, and the place in it.
+    /// The rest of the stretch that was read last, and the place in it.
     stretch: Option<(Stretch, usize)>,
 }
 
@@ -190,7 +190,7 @@ impl PartReader {
         })
     }
 
-    /// What is left of the stretch that was begun, or the next one; nothing behind the last.
+    /// The rest of the stretch that was begun, or the next one; nothing behind the last.
     fn next_stretch(&mut self) -> Result<Option<Stretch>> {
         if let Some((Stretch { events, n_times }, at)) = self.stretch.take() {
             if at == 0 {
@@ -322,7 +322,7 @@ impl Answers {
         loop {
             let over = Error::BadState("the journal is over");
             let part = self.parts.front_mut().ok_or(over)?;
-            // What an earlier part has told.
+            // Events that an earlier part has told.
             let n_told = self.next.saturating_sub(part.first);
             part.skip(n_told)?;
             part.first += n_told;

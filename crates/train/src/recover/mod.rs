@@ -11,8 +11,7 @@
 //! - A trainer that was started again runs its script from the beginning. Events before the cut are
 //!   answered from the journal, and nothing is computed; then the state is restored.
 //!
-//! This module holds data. Who talks to servers is [`crate::remote`]; who runs events are the
-//! executor and its like.
+//! This module holds data. [`crate::remote`] talks to servers; the executor and its like run events.
 
 mod bytes;
 pub mod check;

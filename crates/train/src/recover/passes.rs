@@ -19,7 +19,7 @@ const PASSES_MAX: usize = 2;
 struct PassRead {
     /// Its number among all passes of the script that train, from 0.
     number: u64,
-    /// What was read of each file; none if its samples were in memory.
+    /// The part of each file that was read; none if its samples were in memory.
     files: Option<Vec<FileRead>>,
 }
 
@@ -75,7 +75,7 @@ impl Passes {
     }
 }
 
-/// What is left of a pass.
+/// The rest of a pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Left {
     /// Everything.
@@ -93,13 +93,13 @@ pub(crate) enum Left {
 pub(crate) struct Former(pub(crate) Vec<Passes>);
 
 impl Former {
-    /// Those who were there before, of which `before` were there before them.
+    /// Former trainers, of which `before` are the ones before them.
     pub(crate) fn new(own: Vec<Passes>, before: Vec<Passes>) -> Self {
         let older = before.into_iter().map(|passes| Passes { is_older: true, ..passes });
         Self(own.into_iter().chain(older).collect())
     }
 
-    /// What is left of a pass.
+    /// The rest of a pass.
     pub(crate) fn left(&self, number: u64) -> Left {
         let mut last = self.0.iter().filter(|passes| !passes.is_older).peekable();
         if last.peek().is_some() && last.all(|passes| passes.n_done > number) {
@@ -133,7 +133,7 @@ impl Former {
     }
 }
 
-/// What was read of a file, and by how many trainers.
+/// The part of a file that was read, and the number of its readers.
 #[derive(Clone, Copy, Default)]
 struct FileReadBy {
     n_lines: u64,

@@ -1,8 +1,8 @@
-//! What an event was, in a few bytes: two runs of a script are compared by it.
+//! The identity of an event, in a few bytes: two runs of a script are compared by it.
 
 use tensor::{Tensor, mix};
 
-/// What a script asked for.
+/// The kind of request of a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EventKind {
     /// One run of a program.
@@ -43,7 +43,7 @@ impl EventKind {
     }
 }
 
-/// What an event was: equal if a script does the same again.
+/// The identity of an event: equal if a script does the same again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EventPrint {
     pub(crate) kind: EventKind,

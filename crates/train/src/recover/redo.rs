@@ -1,4 +1,4 @@
-//! What happened since the last cut that all servers have kept: after a death it is done again.
+//! Events since the last cut that all servers have kept: they are repeated after a death.
 
 use std::collections::VecDeque;
 
@@ -49,7 +49,7 @@ enum RedoEntry<World: ?Sized> {
     Event(Box<dyn Repeat<World>>),
 }
 
-/// What happened since the last cut that all servers have kept.
+/// Events since the last cut that all servers have kept.
 pub(super) struct Redo<World: ?Sized> {
     /// By event; what a script changed comes before the event that followed.
     entries: VecDeque<(u64, RedoEntry<World>)>,

@@ -23,9 +23,9 @@ const LIKE_BEFORE: u8 = 1;
 const HAS_LABEL: u8 = 2;
 const IS_ERROR: u8 = 4;
 const IS_CHANGE: u8 = 8;
-/// What changed is where the last change of such an event was.
+/// The change is at the place of the last change of such an event.
 const SAME_PLACE: u8 = 16;
-/// What was fed is what the last such event was fed.
+/// The feeds equal those of the last such event.
 const SAME_VALUES: u8 = 32;
 
 /// Places of changes grow to this size before another place is written.
@@ -199,7 +199,7 @@ impl RunsReader {
     }
 }
 
-/// What an event is told apart from.
+/// Earlier events, to compare a new one with.
 #[derive(Debug, Default)]
 struct KnownEvents {
     /// The event before.

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::replicas::Replicas;
 use crate::scope::Scope;
 
-/// What an event works on.
+/// The objects that an event works on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Uses<'a> {
     pub(crate) scope: &'a Scope,
@@ -22,7 +22,7 @@ pub(crate) struct Uses<'a> {
 }
 
 /// Scopes and devices, numbered in the order of their first use: a script that is run again uses its
-/// own in the same order. Those that nobody else has any more are forgotten.
+/// own in the same order. Those that the script has dropped are removed.
 #[derive(Debug, Default)]
 pub(super) struct Scopes {
     scopes: Vec<Used>,
@@ -42,7 +42,7 @@ struct Used {
     is_of_job: bool,
     /// Programs ran in this scope itself, not only in one inside it.
     is_run_in: bool,
-    /// What was here before the first use, until that is older than every cut that counts.
+    /// The values before the first use, until that is older than every cut that counts.
     before: Option<NamedValues>,
 }
 
@@ -101,7 +101,7 @@ impl Scopes {
         self.scopes.iter().for_each(|used| used.scope.watch(is_on));
     }
 
-    /// What a script has changed by itself.
+    /// Variables that the script itself has changed.
     pub(super) fn written(&self) -> Vec<ScriptWrite> {
         let mut written = Vec::new();
         for Used { scope, .. } in &self.scopes {
@@ -143,8 +143,8 @@ impl Scopes {
         used.is_of_job && self.placed.contains(name)
     }
 
-    /// Makes everything what it was; what was not used yet gets what it had before its first use. What
-    /// the script does not have any more stays away.
+    /// Restores all variables; a scope that was not used yet gets the values from before its first use. Variables that the script
+    /// has dropped stay away.
     pub(super) fn restore(&self, state: &LocalState) -> Result<()> {
         let last = state.scopes.last_key_value().map_or(0, |(number, _)| number + 1);
         if last > self.n_scopes {

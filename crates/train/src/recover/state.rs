@@ -1,4 +1,4 @@
-//! What only a trainer has at a cut, as bytes that a server keeps for it.
+//! The state at a cut that only a trainer has, as bytes that a server keeps for it.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ pub(crate) struct ScriptPosition {
     pub(crate) event: u64,
     /// The next event had begun: what the script changed between both is in the state.
     pub(crate) is_at_start: bool,
-    /// What the next event, a pass, said of how far it was.
+    /// The progress of the next event, a pass.
     pub(crate) inside: Option<Vec<u8>>,
 }
 
@@ -44,7 +44,7 @@ pub(crate) type NamedValues = BTreeMap<String, Value>;
 /// Variables of which several devices have their own, by name.
 pub(crate) type DeviceVars = BTreeMap<String, Vec<Value>>;
 
-/// What only a trainer has at a cut.
+/// The state at a cut that only a trainer has.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct LocalState {
     pub(crate) position: ScriptPosition,
@@ -62,11 +62,11 @@ pub(crate) struct LocalState {
     pub(crate) geo: Option<GeoState>,
     /// The passes that it has made.
     pub(crate) passes: Passes,
-    /// Those of trainers before, if the job went on with another number of them.
+    /// Those of former trainers, if the job continued with another number of them.
     pub(crate) former: Former,
 }
 
-/// What GEO has learnt that servers do not know.
+/// Changes that GEO has learnt and servers do not know.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct GeoState {
     /// Steps since the last exchange.
@@ -95,7 +95,7 @@ impl GeoTable {
 }
 
 impl LocalState {
-    /// What trainers that take the place of others begin with, made of what those had.
+    /// The first state of trainers that take the place of others, made of theirs.
     pub(crate) fn of_others(states: &[Vec<u8>]) -> Result<Self> {
         let (mut own, mut before) = (Vec::new(), Vec::new());
         for bytes in states {

@@ -15,7 +15,7 @@ use super::state::{LocalState, ScriptPosition};
 use crate::error::{Error, Result};
 use crate::scope::Scope;
 
-/// What a script did; see [`crate::recover`].
+/// The events of a script; see [`crate::recover`].
 #[derive(Debug)]
 pub(crate) struct Timeline<World: ?Sized> {
     /// Events that are over.
@@ -87,7 +87,7 @@ pub(crate) struct JournalPart {
     pub(crate) is_last: bool,
 }
 
-/// What a process that was started again has to catch up with.
+/// The events that a restarted process has to catch up with.
 #[derive(Debug)]
 struct Replay {
     answers: Answers,
@@ -124,8 +124,8 @@ impl<World: ?Sized> Timeline<World> {
         self.redo.n_bytes() + self.journal.n_bytes()
     }
 
-    /// What was done is not done again by this process: should the job go back, it ends, and another one repeats the
-    /// script. What is journalled stays: the next cut has it.
+    /// Drops the events of this process: should the job go back, it ends, and another one repeats the script. The
+    /// journal stays: the next cut has it.
     pub(crate) fn forget_redo(&mut self) {
         let now = self.position(None);
         self.redo.forget_before(&now);
@@ -252,7 +252,7 @@ impl<World: ?Sized> Timeline<World> {
         ScriptPosition { event, is_at_start: self.is_in_event, inside }
     }
 
-    /// What only this trainer has, apart from what [`crate::remote`] adds.
+    /// The state that only this trainer has, apart from the part that [`crate::remote`] adds.
     pub(crate) fn state(&mut self, inside: Option<Vec<u8>>) -> LocalState {
         let mut state = LocalState { position: self.position(inside), ..LocalState::default() };
         self.scopes.save(&mut state);
@@ -325,8 +325,7 @@ impl<World: ?Sized> Timeline<World> {
         self.target.clone()
     }
 
-    /// Goes back to a cut: variables are what they were. What happened since is done again by
-    /// [`Timeline::redo`].
+    /// Goes back to a cut: restores variables. [`Timeline::redo`] repeats later events.
     pub(crate) fn restore(&mut self, state: &LocalState) -> Result<()> {
         let position = &state.position;
         let is_known = position.event <= self.n_done && self.redo.reaches(position);
@@ -462,7 +461,7 @@ mod tests {
         assert_eq!(found(&scope), Some(2.0));
     }
 
-    /// What is forgotten for lack of memory cannot be gone back to; what comes after can, and the journal has all.
+    /// A job cannot go back to events that were dropped to free memory; it can to later ones, and the journal has all.
     #[test]
     fn what_was_forgotten_is_not_done_again() {
         let (timeline, scope) = (&mut Timeline::default(), Scope::new());
@@ -509,7 +508,7 @@ mod tests {
         assert!(error.to_string().contains("FLAGS_journal_mb"), "{error}");
     }
 
-    /// The job may go back while a script asks for something that is no event.
+    /// The job may go back while a script makes a request that is not an event.
     #[test]
     fn what_a_script_wrote_since_its_last_event_comes_back() {
         let (timeline, scope) = (&mut Timeline::default(), Scope::new());

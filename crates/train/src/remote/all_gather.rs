@@ -1,4 +1,4 @@
-//! What all trainers do together, through the first server.
+//! Agreements of all trainers, through the first server.
 
 use ps::message::{AllGather, Reply};
 

@@ -1,6 +1,6 @@
 //! Exchanging parts with the other trainers, through the servers.
 //!
-//! What is meant for a trainer goes through the server of its rank, so that servers share the work;
+//! Parts for a trainer go through the server of its rank, so that servers share the work;
 //! every exchange passes all of them, so that a trainer that is out of step is found at once.
 
 use std::path::{Path, PathBuf};

@@ -2,7 +2,8 @@
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use tensor::{EvenIfPoisoned, Tensor};
+use base::EvenIfPoisoned;
+use tensor::Tensor;
 
 use super::in_flight::Seen;
 
@@ -50,7 +51,7 @@ impl Arrivals {
         held.keep(unused);
     }
 
-    /// What those that were put to use last contain.
+    /// Steps contained in the parameters that were put to use last.
     pub(super) fn used(&self) -> Seen {
         self.held().used
     }
@@ -64,9 +65,9 @@ impl Arrivals {
 #[derive(Debug, Default)]
 struct Arrived {
     arrived: Vec<Tensor>,
-    /// What the last ones that came contain.
+    /// Steps contained in the parameters that came last.
     seen: Seen,
-    /// What the last ones that were put to use contain.
+    /// Steps contained in the parameters that were put to use last.
     used: Seen,
     old: Vec<Vec<Tensor>>,
 }

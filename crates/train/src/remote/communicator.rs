@@ -1,6 +1,6 @@
-//! Sends gradients in the background, merging what queues up meanwhile, and fetches parameters.
+//! Sends gradients in the background, merging those that queue up meanwhile, and fetches parameters.
 //!
-//! What was fetched waits in [`Arrivals`] and is put into the scope before the next step. Training waits
+//! Fetched parameters wait in [`Arrivals`] and is put into the scope before the next step. Training waits
 //! only when as many steps are in flight as may be ([`InFlight`]). Nothing waits for more to be
 //! merged with: a gradient gets worse with every update that it does not know of, and a merged one is
 //! one update instead of several.
@@ -51,7 +51,7 @@ impl Default for CommunicatorConfig {
 pub(super) struct Bundle {
     /// One for each variable.
     pub(super) grads: Vec<Outgoing>,
-    /// What the step was computed with.
+    /// The inputs of the step.
     pub(super) read: StepInputs,
 }
 
@@ -74,7 +74,7 @@ impl Outgoing {
     }
 }
 
-/// What the sender is told.
+/// An order to the sender.
 #[derive(Debug)]
 enum Order {
     Send(Bundle),
@@ -108,8 +108,7 @@ impl StepSender {
         self.way.catch_up();
     }
 
-    /// What the servers' answers to questions asked from now on contain: all that was handed over,
-    /// which is waited for.
+    /// Waits for all steps that were handed over; returns the steps that later answers of servers contain.
     pub(super) fn wait_written(&self) -> Seen {
         self.way.wait_written()
     }
@@ -236,7 +235,7 @@ impl Worker {
         let behind = self.way.written().updates.saturating_sub(bundle.read.params.updates);
         for (server, grads) in by_server {
             let (client, push) = (self.links.client(server)?, Push { behind, ..Push::new(grads) });
-            // What was served is let go.
+            // Gradients that were served are released.
             client.reclaim(&mut Pool::default());
             if asks && self.dense.get(server.0).is_some_and(|&has_dense| has_dense) {
                 client.change_soon(push)?
@@ -382,7 +381,7 @@ mod tests {
         assert!(matches!(error, Error::GradientsDiffer { .. }), "{error}");
     }
 
-    /// What waits is merged, in order, up to as many as may be; nothing is waited for.
+    /// Waiting gradients are merged in order, up to the limit, without waiting for more.
     #[test]
     fn only_what_waits_is_merged() {
         let (inbox, outbox) = channel();

@@ -22,8 +22,7 @@ impl TrainerJob {
         self.do_event(&mut Completing { job: self, scope: Some(scope), completes: false })
     }
 
-    /// Stops the communicator and completes. Servers are told even if this trainer has never talked
-    /// to them.
+    /// Stops the communicator and completes. Servers learn it even if this trainer has never talked to them.
     pub fn stop_and_complete(&self, scope: &Scope) -> Result<()> {
         finish(self, Some(scope))
     }
@@ -41,7 +40,7 @@ fn finish(job: &TrainerJob, scope: Option<&Scope>) -> Result<()> {
     } else {
         links.close();
     }
-    // What comes is no event.
+    // What follows is not an event.
     links.recovers().set_off();
     job.recovery().end(has_stayed);
     done
@@ -60,7 +59,7 @@ fn tell_completed(job: &TrainerJob) -> Result<()> {
     settled.and(told.map_err(Error::from))
 }
 
-/// What comes at the end: of the sender, of the job, or of both.
+/// The steps at the end: of the sender, of the job, or of both.
 struct Completing<'a> {
     job: &'a TrainerJob,
     /// Where parameters go that are fetched once more.

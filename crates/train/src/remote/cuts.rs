@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use count::Obstacle;
+use metrics::Obstacle;
 use program::distributed::ServerId;
 use ps::message::{AskStats, Cut, Given, NextCut, PIECE_BYTES, Ready, Reply, WantCut};
 use ps::recovery::common;
@@ -26,7 +26,7 @@ const WAITED_PART: usize = 4;
 /// How often a thread that waits for a cut looks.
 const GLANCE: Duration = Duration::from_millis(5);
 
-/// What a trainer remembers of cuts.
+/// A trainer's memory of cuts.
 #[derive(Debug, Default)]
 pub(super) struct TrainerCuts {
     /// The one that the term began from.
@@ -212,7 +212,7 @@ impl ServerCuts<'_> {
         me.map_or(0, |me| me.trainer.0 as usize % me.endpoints.len().max(1))
     }
 
-    /// What the home server keeps.
+    /// The state that the home server keeps.
     fn given(&self, inside: Option<Vec<u8>>) -> Given {
         let mut timeline = self.recovery.timeline();
         // A process that still catches up has changed nothing.

@@ -23,7 +23,7 @@ pub(crate) trait ScriptEvent {
         None
     }
 
-    /// What it is, and on what: a script that is run again must ask for the same.
+    /// Its identity: a script that is run again must ask for the same.
     fn print(&self) -> EventPrint;
 
     /// The names in it, for the message if a script does not repeat itself.
@@ -45,8 +45,8 @@ pub(crate) trait ScriptEvent {
     /// Takes the answer that an earlier process got, instead of doing it.
     fn answer(&mut self, answer: &[u8]) -> Result<()>;
 
-    /// What is needed to do it again without its answer; `None` if it has no effect beyond what a
-    /// cut contains. Called once, after it was performed.
+    /// The data needed to do it again without its answer; `None` if it has no effect beyond the contents of a cut. Called once,
+    /// after it was performed.
     fn repeat(&mut self) -> Option<Box<dyn Repeat<TrainerJob>>>;
 }
 
@@ -164,7 +164,7 @@ impl EventLoop<'_> {
         result
     }
 
-    /// Asks something that is no event, again and again until the job does not go back meanwhile.
+    /// Makes a request that is not an event, and repeats it until the job does not go back meanwhile.
     pub(super) fn steadily<T>(&self, mut ask: impl FnMut() -> Result<T>) -> Result<T> {
         let recovers = self.0.recovers();
         let turn = if recovers { self.0.recovery().turn(thread::current().id()) } else { None };
@@ -210,7 +210,7 @@ impl EventLoop<'_> {
         Rollback(self.0).restore(&state)?;
         recovery.timeline().end_replay();
         (self.0.links().log())(&recovery_lines::caught_up(state.position.event));
-        count::clear_obstacle(REPLAY);
+        metrics::clear_obstacle(REPLAY);
         Ok(())
     }
 }

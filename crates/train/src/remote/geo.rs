@@ -2,8 +2,10 @@
 //!
 //! Every `push_every` steps, with T trainers: delta = (x - old) / T is sent and added to `old`. The
 //! servers' values p come back, x += p - old, and old = p. Of a table, only the rows that this
-//! trainer used are sent, and only rows that changed come back.
+//! trainer used are sent, and only rows that changed come back. A table that no memory holds is one of rows that this
+//! trainer used ([`held`]).
 
+mod held;
 mod state;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,6 +18,7 @@ use ps::message::{CHANGED_MAX, Grad, Pull, Push, Reply};
 use ps::tcp::{Client, Ticket};
 use tensor::{Rows, Tensor, Value};
 
+use self::held::{HeldRows, held_tables};
 use super::links::Links;
 use super::rows_of::{add_tensor, pick, rows_of, slice, subtract};
 use super::{unexpected, wire_id};
@@ -24,15 +27,17 @@ use crate::gradients::scale_tensor;
 use crate::row_set::RowSet;
 use crate::scope::Scope;
 
-/// What a trainer remembers between two exchanges.
+/// A trainer's memory between two exchanges.
 #[derive(Debug, Default)]
 pub(super) struct Geo {
     /// Values the servers had when we last spoke.
     old: BTreeMap<String, Tensor>,
-    /// Rows of tables used since. What has no entry is no table: all of it travels.
+    /// Rows of tables used since. A variable without an entry is not a table: all of it travels.
     touched: BTreeMap<String, RowSet>,
     /// Rows of tables that may differ from `old`, beside those that were touched.
     used: BTreeMap<String, RowSet>,
+    /// Tables of which this trainer holds the rows that it used.
+    held: BTreeMap<String, HeldRows>,
     n_steps: u32,
     /// There was a step: parameters may differ from `old`.
     has_stepped: bool,
@@ -43,6 +48,9 @@ pub(super) struct Geo {
 impl Geo {
     /// Rows of a table that a step used.
     pub(super) fn touch(&mut self, table: &str, ids: &[i64]) {
+        if let Some(held) = self.held.get_mut(table) {
+            return held.touch(ids);
+        }
         if !self.touched.contains_key(table) {
             self.touched.insert(table.to_string(), RowSet::default());
             self.used.insert(table.to_string(), RowSet::default());
@@ -57,7 +65,7 @@ impl Geo {
 
     /// Takes note of the parameters as they are now.
     pub(super) fn snapshot(&mut self, job: &Arc<Distributed>, scope: &Scope) {
-        *self = Self { job: Some(job.clone()), ..Self::default() };
+        *self = Self { job: Some(job.clone()), held: held_tables(job), ..Self::default() };
         for origin in origins(job) {
             if let Some(Value::Tensor(tensor)) = scope.get(origin) {
                 self.old.insert(origin.to_string(), tensor);
@@ -108,10 +116,14 @@ impl Geo {
                 by_server.entry(piece.server).or_default().push(Grad { var: VarId(var.0), value });
             }
         }
+        for (server, grads) in self.held_differences(job, scope)? {
+            by_server.entry(server).or_default().push(grads);
+        }
         for (server, grads) in by_server {
             push(&*links.client(server)?, grads)?;
         }
-        self.fetch(links, job, scope)
+        self.fetch(links, job, scope)?;
+        self.fetch_held(links, scope)
     }
 
     /// All servers are asked before the first is waited for.
@@ -186,7 +198,7 @@ fn push(client: &Client, grads: Vec<Grad>) -> Result<()> {
 }
 
 fn is_param(placed: &Placement) -> bool {
-    placed.kind != PlacedKind::Optimizer
+    placed.kind == PlacedKind::Param
 }
 
 /// Parameters of a job, each once.

@@ -11,17 +11,17 @@
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
-use count::WaitingStep;
+use base::EvenIfPoisoned;
+use metrics::WaitingStep;
 use ps::lines;
 use ps::message::Stats;
-use tensor::EvenIfPoisoned;
 
 use super::TrainerJob;
 use crate::counters::{SENDING, TRAINER};
 use crate::error::Result;
 
-/// What is under way is waited for during at most this part of the time that a step takes: training
-/// gets slower by no more, and less where there are more processes than cores.
+/// The trainer waits for steps under way during at most this part of a step's time: training gets slower by no more, and less
+/// where there are more processes than cores.
 const PATIENCE_PART: u32 = 8;
 /// If that was too short so many times in a row, it is left out the next time, then three times, …
 const LATE_MIN: u32 = 3;
@@ -37,12 +37,12 @@ pub(super) struct Seen {
     pub(super) updates: u64,
 }
 
-/// What a step was computed with.
+/// The inputs of a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct StepInputs {
-    /// What its parameters contain.
+    /// Steps contained in its parameters.
     pub(super) params: Seen,
-    /// What rows of tables on servers contain that were asked for.
+    /// Steps contained in the rows of tables on servers.
     pub(super) rows: Option<Seen>,
 }
 
@@ -198,7 +198,7 @@ impl InFlight {
         self.moved.notify_all();
     }
 
-    /// What servers are asked for now contains.
+    /// Steps contained in answers to requests from now on.
     pub(super) fn written(&self) -> Seen {
         self.counts().written
     }
@@ -216,7 +216,7 @@ impl InFlight {
         self.moved.notify_all();
     }
 
-    /// What was counted since the last call.
+    /// The counts since the last call.
     pub(super) fn take_staleness(&self) -> Staleness {
         std::mem::take(&mut self.counts().staleness)
     }
@@ -238,7 +238,7 @@ mod tests {
         let way = Arc::new(InFlight::new(1));
         way.catch_up();
         assert!(way.enter(&StepInputs::default()));
-        // No step was timed yet: there is no patience, and nobody serves it.
+        // No step was timed yet: the patience is zero, and no server answers.
         (0..LATE_MAX).for_each(|_| way.catch_up());
         assert!(way.counts().n_skipped > 0, "it was too late too often");
         way.write(1);

@@ -1,4 +1,4 @@
-//! What a trainer says of itself when it greets servers.
+//! A trainer's description of itself in its greeting to servers.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,14 @@ use ps::message::VarInfo;
 /// The checkpoint that a process of a job begins from. All must begin from the same: the processes compare it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobStart {
-    /// Its number; none if there is no whole one.
+    /// Its number; none if no whole one exists.
     pub serial: Option<u64>,
     /// The machine and the folder that it was looked for in.
     pub place: String,
 }
 
 impl JobStart {
-    /// As others are told.
+    /// The form that others receive.
     pub(crate) fn told(&self) -> VarInfo {
         VarInfo::start(self.serial, &self.place)
     }

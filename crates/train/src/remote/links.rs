@@ -58,7 +58,7 @@ impl Recovers {
     }
 }
 
-/// What the others have kept of this trainer, when it joins them.
+/// The state that the others have kept of this trainer, when it joins them.
 #[derive(Debug)]
 pub(super) struct Arrival {
     /// The cut that all go on from.
@@ -110,7 +110,7 @@ pub(super) struct LinksState {
     joined: Option<Arc<Distributed>>,
     /// By the number of the server; none if nobody has spoken to it yet.
     pub(super) clients: Vec<Option<Arc<Client>>>,
-    /// What a server said of a trainer whose loss ends the job.
+    /// A server's report of a trainer whose loss ends the job.
     lost: LostProcess,
     /// Memory that servers of this machine can read.
     shared_memory: SharedMemory,
@@ -118,7 +118,7 @@ pub(super) struct LinksState {
     pub(super) is_over: bool,
     /// All servers were left, because the job goes back.
     is_away: bool,
-    /// What servers had kept when this trainer joined them, until recovery takes note of it.
+    /// The state that servers had kept when this trainer joined them, until recovery takes it.
     arrival: Option<Arrival>,
 }
 
@@ -155,19 +155,19 @@ impl LinksState {
         self.joined = Some(job.clone());
     }
 
-    /// What servers had kept when this trainer joined them first.
+    /// The state that servers had kept when this trainer joined them first.
     pub(super) fn take_arrival(&mut self) -> Option<Arrival> {
         self.arrival.take()
     }
 
-    /// What was in flight is gone.
+    /// Drops messages in flight.
     pub(super) fn forget_flight(&mut self) {
         self.lost = LostProcess::default();
         self.shared_memory = SharedMemory::default();
     }
 }
 
-/// Who speaks.
+/// The identity of this trainer.
 #[derive(Clone, Debug)]
 pub(super) struct Me {
     job: String,
@@ -267,12 +267,12 @@ impl Links {
         true
     }
 
-    /// The end points of the job's servers, by number; none if there is no job.
+    /// The end points of the job's servers, by number; empty without a job.
     pub(super) fn endpoints(&self) -> Vec<String> {
         self.state().me.as_ref().map_or_else(Vec::new, |me| me.endpoints.clone())
     }
 
-    /// The servers of the job and the names of their variables; none if there is no job.
+    /// The servers of the job and the names of their variables; none without a job.
     pub(crate) fn servers(&self) -> JobServers {
         let Some(me) = self.state().me.clone() else { return JobServers::default() };
         let names = |held: &Vec<VarInfo>| held.iter().map(|held| held.name.clone()).collect();
@@ -385,8 +385,8 @@ impl Links {
         }
     }
 
-    /// The first connection of a job: does it recover? Joins all servers if so; the caller has locked
-    /// out others who want to.
+    /// The first connection of a job: does it recover? Joins all servers if so; the caller holds the lock against other threads
+    /// that join.
     fn first_contact(&self, client: &Arc<Client>) -> Result<()> {
         match client.ensure_connected() {
             Ok(()) => {
@@ -571,7 +571,7 @@ impl Links {
         move || hurries.load(Ordering::Relaxed) && ends.as_ref().is_some_and(|it| it())
     }
 
-    /// How other trainers are joined, where there are no servers.
+    /// How to join other trainers, in a job without servers.
     pub(super) fn mesh_settings(&self) -> MeshSettings {
         let (halt, ends) = (self.halt.clone(), self.ends_soon());
         let settings = self.settings();
@@ -588,8 +588,8 @@ pub(super) fn patience_of_recovery(patience: Patience) -> Patience {
     Patience { connect_ms: patience.recover_ms, ..patience }
 }
 
-/// What servers have kept of this trainer. All are asked: a job that went on with another number of
-/// servers has what was kept before where it was.
+/// The state that servers have kept of this trainer. Asks all of them: a job that continued with another number of servers has
+/// older state where it was.
 fn recall(clients: &[Arc<Client>], cut: u64) -> Result<Given> {
     let first = Recollection::default().next(cut);
     let asked: Vec<_> =

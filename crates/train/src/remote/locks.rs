@@ -3,7 +3,7 @@
 use std::ops::{Deref, DerefMut};
 use std::sync::{Mutex, MutexGuard};
 
-use tensor::EvenIfPoisoned;
+use base::EvenIfPoisoned;
 
 /// The locks of a trainer, in the order in which a thread takes them: one that holds a lock takes only locks below it.
 /// So no two threads wait for each other. Builds with debug assertions check it at every lock.
@@ -13,11 +13,11 @@ use tensor::EvenIfPoisoned;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(super) enum Rank {
-    /// What the script did: held while the state for a cut is put together.
+    /// The script's events: held while the state for a cut is put together.
     Timeline,
-    /// What a way of exchanging remembers between steps: held during an exchange of differences.
+    /// The memory of an exchange between steps: held during an exchange of differences.
     Exchange,
-    /// What is under way to and from servers: held while messages are sent and answers are waited for.
+    /// Messages under way to and from servers: held while messages are sent and answers are awaited.
     Traffic,
     /// Held while servers are joined.
     Joining,
@@ -31,7 +31,7 @@ pub(super) enum Rank {
     Cuts,
     /// How far passes are.
     Passes,
-    /// What the process said of itself.
+    /// The process's description of itself.
     Settings,
 }
 

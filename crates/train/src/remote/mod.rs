@@ -73,7 +73,7 @@ use recovery::CutProtocol;
 use crate::error::{Error, Result};
 use crate::scope::Scope;
 
-/// What this trainer's script did.
+/// The events of this trainer's script.
 type Timeline = crate::recover::Timeline<TrainerJob>;
 
 /// The part of a trainer in its job. Copies are the same one.
@@ -130,7 +130,7 @@ impl TrainerJob {
         &self.0.exchanges
     }
 
-    /// The other trainers, where there are no servers.
+    /// The other trainers, in a job without servers.
     pub fn group(&self) -> &Group {
         &self.0.exchanges.group
     }
@@ -236,8 +236,7 @@ impl TrainerJob {
         !self.recovers() || self.with_cuts(|cuts| cuts.has_kept())
     }
 
-    /// Leaves all servers without a message, as a process that dies does. What was in flight is
-    /// dropped.
+    /// Leaves all servers without a message, as a process that dies does. Messages in flight are dropped.
     pub fn abandon(&self) {
         self.links().go_away();
         self.exchanges().forget();

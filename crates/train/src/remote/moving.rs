@@ -40,7 +40,7 @@ struct MovesNow {
     programs: Vec<FollowedProgram>,
 }
 
-/// What is run in the stead of a program.
+/// The program that runs instead of the script's.
 struct FollowedProgram {
     id: u64,
     version: u64,
@@ -101,7 +101,7 @@ impl Moves {
         Ok(Arc::new(job.clone()))
     }
 
-    /// What is run in the stead of a program of the script, because its servers are others now.
+    /// The program that runs instead of the script's, because its servers are others now.
     pub(crate) fn followed_program(&self, program: &Program) -> Result<Option<Arc<Program>>> {
         let Some(job) = program.distributed.as_ref().filter(|_| self.any()) else {
             return Ok(None);

@@ -17,7 +17,7 @@ use super::rows::RowsRequest;
 /// An answer older than this is not used: the rows are asked for again.
 const KEPT_MAX: Duration = Duration::from_secs(30);
 
-/// What is known of the next batch.
+/// The knowledge of the next batch.
 #[derive(Debug, Default)]
 pub(crate) struct Prefetch {
     /// Its ids, by the variables they will be fed to.
@@ -34,7 +34,7 @@ struct Asking {
     look_up: Arc<LookUpRoute>,
     /// It was made in this step, and nothing was asked for the next one yet.
     is_due: bool,
-    /// What was asked for.
+    /// The request under way.
     asked: Option<(Instant, RowsRequest)>,
 }
 
@@ -42,7 +42,7 @@ struct Asking {
 const ASKING_MAX: usize = 64;
 
 impl Prefetch {
-    /// The next batch; what was known of another is forgotten.
+    /// Announces the next batch; drops the knowledge of another one.
     pub(crate) fn expect<'a>(&mut self, batch: impl Iterator<Item = (&'a str, &'a Tensor)>) {
         let mut n = 0;
         for (name, tensor) in batch.filter(|(_, tensor)| tensor.data::<i64>().is_ok()) {
@@ -71,7 +71,7 @@ impl Prefetch {
         self.asking.iter_mut().find(|asking| Arc::ptr_eq(&asking.look_up, look_up))
     }
 
-    /// What was asked for a step ago.
+    /// The request of one step ago.
     pub(super) fn take(&mut self, look_up: &Arc<LookUpRoute>) -> Option<RowsRequest> {
         let (since, question) = self.asking(look_up)?.asked.take()?;
         (since.elapsed() < KEPT_MAX).then_some(question)

@@ -1,12 +1,12 @@
-//! What a trainer has to know to go back, and who keeps the cuts that it goes back to.
+//! The data that a trainer needs to go back, and the keepers of its cuts.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::ThreadId;
 
+use base::EvenIfPoisoned;
 use data::FileRead;
-use tensor::EvenIfPoisoned;
 
 use super::cuts::TrainerCuts;
 use super::exchange::Exchanges;
@@ -40,12 +40,12 @@ pub(super) trait CutProtocol {
     fn make_room(&self, limit: usize) -> Result<()>;
 }
 
-/// What a trainer has to know to go back.
+/// The data that a trainer needs to go back.
 pub(crate) struct Recovery {
-    /// What this trainer's script did.
+    /// The events of this trainer's script.
     timeline: Ordered<Timeline>,
     cuts: Ordered<TrainerCuts>,
-    /// Who performs an event, and told when it is over.
+    /// The thread that performs an event; cleared at its end.
     acting: Mutex<Option<ThreadId>>,
     acted: Condvar,
     passes: Ordered<PassNotes>,
@@ -153,7 +153,7 @@ impl Recovery {
         self.passes().own.note(number, files, is_done);
     }
 
-    /// What trainers before have left of a pass; says so, if it is not everything.
+    /// The part of a pass that former trainers have left; logs it, if it is not everything.
     pub(crate) fn left_of_pass(&self, number: u64, links: &Links) -> Left {
         let left = self.passes().former.left(number);
         recovery_lines::left(number, &left).into_iter().for_each(|line| (links.log())(&line));
@@ -170,7 +170,7 @@ impl Recovery {
         self.passes().own = state.passes.clone();
     }
 
-    /// What is added to the journal of this trainer; logs a line if that is the last.
+    /// The addition to this trainer's journal; logs a line if it is the last.
     pub(super) fn journal_part(&self, timeline: &mut Timeline, links: &Links) -> Vec<u8> {
         let limit = links.settings().journal_bytes;
         let part = timeline.journal_part(limit);
@@ -199,8 +199,8 @@ impl Recovery {
         exchanges.save(state, scopes.first());
     }
 
-    /// There is no memory left to do events again. If the others wait for this trainer at a barrier, there is no cut
-    /// before it comes to them: what it holds is dropped, for to end now would bring it here again.
+    /// No memory is left to repeat events. If the others wait for this trainer at a barrier, no cut is made before it reaches
+    /// them: it drops the events, because ending now would bring it here again.
     pub(super) fn free_room(&self, links: &Links, limit: usize) -> Result<()> {
         let (is_cancelled, cut) = {
             let cuts = self.cuts();

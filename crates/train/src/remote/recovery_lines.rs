@@ -1,4 +1,4 @@
-//! What a trainer tells of recovery.
+//! A trainer's log lines about recovery.
 
 use std::time::Duration;
 
@@ -36,11 +36,11 @@ pub(super) fn went_back(cut: u64, n_events: u64, took: Duration) -> Line {
     Line::info(SITE, text)
 }
 
-/// There is no memory to do again what came after a cut.
+/// Events after a cut were dropped to free memory.
 pub(super) fn forgets(cut: u64) -> Line {
     let text = format!(
-        "the others wait for this trainer, so that there is no cut after cut {cut}, and what it held to go back there \
-         takes too much memory: it is forgotten. If a process dies now, this one ends, and repeats its script"
+        "the other trainers wait for this one, so no cut follows cut {cut}; the events since that cut were dropped to \
+         free memory. If a process dies now, this trainer ends and repeats its script"
     );
     Line::warning(SITE, text)
 }
@@ -48,8 +48,8 @@ pub(super) fn forgets(cut: u64) -> Line {
 /// The journal has as many bytes as it may have.
 pub(super) fn journal_is_full(n_bytes: u64) -> Line {
     let text = format!(
-        "what the script of this trainer has fetched takes {} MiB, which is as much as is kept of it \
-         (FLAGS_journal_mb): the job goes on, but if this trainer dies, it cannot repeat its script, and the job ends. \
+        "the values that the script of this trainer has fetched take {} MiB, the limit of its journal \
+         (FLAGS_journal_mb): the job continues, but if this trainer dies, it cannot repeat its script, and the job ends. \
          Save a model now and then, or fetch less",
         n_bytes >> 20
     );
@@ -62,7 +62,7 @@ pub(super) fn left(number: u64, left: &Left) -> Option<Line> {
     let text = match left {
         Left::All => return None,
         Left::Nothing => {
-            format!("pass {pass}: all trainers before had made it, it is not made again")
+            format!("pass {pass}: the former trainers completed it; it is not repeated")
         }
         Left::Rest(_) => format!(
             "pass {pass}: trainers before had begun it, what they have read of this trainer's files is left out"

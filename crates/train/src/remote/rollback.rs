@@ -1,12 +1,12 @@
-//! What a trainer does when a process of its job has died: all go back to the last cut.
+//! The reaction of a trainer to the death of a process of its job: all go back to the last cut.
 //!
-//! There is one way, for whatever happened, and also for a trainer that was started again: leave all
-//! servers, wait until all are there, join them in one term, get what they have kept of this trainer,
-//! and go on from there. Whatever fails meanwhile is a reason to do the same again.
+//! There is one way, for every cause, and also for a trainer that was started again: leave all servers,
+//! wait until all are there, join them in one term, get the state that they have kept of this trainer,
+//! and continue from there. After any failure meanwhile the trainer does the same again.
 
 use std::time::{Duration, Instant};
 
-use count::Obstacle;
+use metrics::Obstacle;
 use program::distributed::{PlacedKind, Placement};
 use ps::collective::Failure;
 
@@ -87,7 +87,7 @@ impl Rollback<'_> {
             if is_new && n_events > 0 {
                 log(&recovery_lines::repeats(n_events, base));
                 let text = "was started again, and repeats its script up to where it was";
-                count::report_obstacle(Obstacle::passing(REPLAY, text));
+                metrics::report_obstacle(Obstacle::passing(REPLAY, text));
             }
             return Ok(());
         }
@@ -138,19 +138,14 @@ impl Rollback<'_> {
         let ScriptPosition { event, is_at_start, .. } = state.position;
         if let Some((job, scopes)) = of_job.filter(|_| event > 0 || is_at_start) {
             let job = links.moves.followed(&job)?;
-            let is_alone = job.mode.exchanges_every().is_some();
-            let wanted = |placed: &Placement| {
-                if is_alone {
-                    placed.kind != PlacedKind::Optimizer
-                } else {
-                    placed.kind == PlacedKind::Param
-                }
-            };
+            let wanted = |placed: &Placement| placed.kind == PlacedKind::Param;
             let fetch = WholeFetch::new(&job, wanted);
             let params = fetch.run(links, Vec::new())?;
             if let (Some(geo), Some(scope)) = (&state.geo, scopes.first()) {
                 let params = fetch.names().iter().cloned().zip(params);
-                self.0.exchanges().differences.restore(&job, scope, params, geo);
+                let differences = &self.0.exchanges().differences;
+                differences.restore(&job, scope, params, geo);
+                differences.restore_held(links, scope, geo)?;
             } else {
                 for scope in &scopes {
                     install(fetch.names(), params.clone(), scope);
@@ -171,7 +166,7 @@ impl Rollback<'_> {
     }
 }
 
-/// Why the job goes back. What a job does that does not recover is left out.
+/// The reason why the job goes back, without the advice for jobs that do not recover.
 fn told(error: &Error) -> String {
     match error {
         Error::PeerLost(ps::Error::Trainers(Failure::Lost { trainer, endpoint, why })) => {

@@ -3,15 +3,16 @@
 use std::sync::Arc;
 
 use program::distributed::route::{IdPartition, LookUpRoute};
-use program::distributed::server_of;
+use program::distributed::{Piece, server_of};
 use program::{Error, Result};
 use ps::message::{self, Reply};
 use ps::tcp::{Client, Ticket};
-use tensor::{MergeScratch, Shape, Tensor};
+use tensor::{MergeScratch, Rows, Shape, Tensor};
 
 use super::exchange::{Exchange, ExchangeStep};
 use super::in_flight::Seen;
 use super::links::Links;
+use super::rows_of::pick;
 use super::{unexpected, wire_id};
 
 /// Rows that were asked for.
@@ -24,7 +25,7 @@ pub(super) struct RowsRequest {
     /// Where the answer has the row of each distinct id; nowhere if it is padding.
     places: Vec<Option<AnswerRow>>,
     asked: RowQuestions,
-    /// What the rows contain of this trainer's own steps.
+    /// This trainer's own steps that the rows contain.
     seen: Seen,
     /// How often the job had gone back.
     n_back: u64,
@@ -41,7 +42,7 @@ impl RowsRequest {
     /// Asks when all gradients handed over are on their way: what servers answer contains them.
     pub(super) fn ask(
         links: &Links,
-        exchange: &dyn Exchange,
+        exchange: &(impl Exchange + ?Sized),
         look_up: &LookUpRoute,
         all: &[&[i64]],
         scratch: &mut MergeScratch,
@@ -65,7 +66,7 @@ impl RowsRequest {
 /// Fetches the rows of all `ids`, each once, and puts them where they belong; notes what they contain of this
 /// trainer's own steps, where that is known.
 pub(super) fn look_up(
-    exchange: &dyn Exchange,
+    exchange: &(impl Exchange + ?Sized),
     step: &mut ExchangeStep<'_>,
     look_up: &Arc<LookUpRoute>,
     ids: &[&Tensor],
@@ -103,6 +104,43 @@ pub(super) fn look_up(
     }
     step.bundle.read.read_rows(seen);
     Ok(())
+}
+
+/// The rows of a table on servers, in the order of these distinct ids, of which none is padding.
+pub(super) fn fetch_rows(links: &Links, look_up: &LookUpRoute, distinct: &[i64]) -> Result<Tensor> {
+    let (keys, places) = partition(look_up, distinct)?;
+    let asked = ask(links, look_up, keys).map_err(program::op::host_error)?;
+    let answers = answers(asked).map_err(program::op::host_error)?;
+    let width = width(look_up, &answers);
+    let mut out = Tensor::default();
+    let to = out.try_resize::<f32>(Shape::from([distinct.len(), width]))?;
+    let rows = answers.iter().map(numbers).collect::<Result<Vec<_>>>()?;
+    for (to, place) in to.chunks_exact_mut(width.max(1)).zip(places) {
+        let from = place.and_then(|AnswerRow { part, row }| {
+            rows[part as usize].get(row as usize * width..(row as usize + 1) * width)
+        });
+        match from {
+            Some(from) => to.copy_from_slice(from),
+            None => to.fill(0.0),
+        }
+    }
+    Ok(out)
+}
+
+/// Rows as the parts of their table know them, for each part.
+pub(super) fn deal_rows(look_up: &LookUpRoute, rows: &Rows) -> Result<Vec<Rows>> {
+    let (keys, places) = partition(look_up, &rows.ids)?;
+    let mut positions: Vec<Vec<usize>> = keys.iter().map(|_| Vec::new()).collect();
+    for (at, place) in places.iter().enumerate() {
+        positions[place.map_or(0, |place| place.part as usize)].push(at);
+    }
+    let parts = keys.into_iter().zip(positions).zip(&look_up.pieces);
+    let part = |((ids, positions), piece): ((Vec<i64>, Vec<usize>), &Piece)| Rows {
+        ids,
+        height: piece.n_rows(),
+        value: pick(&rows.value, &positions),
+    };
+    Ok(parts.map(part).collect())
 }
 
 /// The numbers of an answer; none if nothing was asked for.

@@ -1,5 +1,4 @@
-//! What a script does beside training, such as saving. It is done once, even if the script or the
-//! job repeats.
+//! Actions of a script beside training, such as saving. Each is done once, even if the script or the job repeats.
 
 use super::TrainerJob;
 use super::events::ScriptEvent;
@@ -73,7 +72,7 @@ impl ScriptEvent for Saves<'_> {
         Ok(())
     }
 
-    /// What was saved is saved.
+    /// A save is not repeated.
     fn repeat(&mut self) -> Option<Box<dyn Repeat<TrainerJob>>> {
         None
     }

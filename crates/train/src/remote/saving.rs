@@ -46,7 +46,7 @@ impl<'a> Saving<'a> {
 
     /// Commits the save with the parts, which all count from then on; or none does.
     pub(crate) fn commit(self, mut transaction: Transaction, about: About) -> Result<()> {
-        // Servers with disks of their own commit what they wrote there when they are told to.
+        // Servers with disks of their own commit their files there when they are asked to.
         let mut names = self.parts.iter().map(|part| &part.table);
         let taken = names.try_for_each(|name| transaction.take_list(name).map(|_| ()));
         match taken.and_then(|()| transaction.commit(about)) {
@@ -58,13 +58,13 @@ impl<'a> Saving<'a> {
         }
     }
 
-    /// What was saved before stays.
+    /// Earlier saves stay.
     pub(crate) fn give_up(self) {
         // The error that matters is the first one.
         let _ = self.all(Phase::GiveUp);
     }
 
-    /// All servers do it at the same time; all answers are waited for, and the first error is told.
+    /// All servers do it at the same time; waits for all answers and returns the first error.
     fn all(&self, phase: Phase) -> Result<()> {
         let ask = |part: &SavedPart| {
             let client = self.links.client(part.server)?;

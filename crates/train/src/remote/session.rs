@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use program::distributed::ServerId;
 use program::distributed::route::{LookUpRoute, Recv, SaveRoute, Send};
-use program::remote::Remote;
+use program::remote::{HeldLookUp, Remote};
 use program::{Distributed, Result};
 use tensor::{Tensor, Value};
 
@@ -82,6 +82,10 @@ impl Remote for Session<'_> {
         self.exchange.look_up(&mut self.step, look_up, ids, out)
     }
 
+    fn look_up_held(&mut self, look_up: HeldLookUp<'_>, out: &mut [Tensor]) -> Result<()> {
+        self.exchange.look_up_held(&mut self.step, look_up, out)
+    }
+
     fn checkpoint_notify(&mut self, save: &SaveRoute) -> Result<()> {
         let table = || save.table.clone();
         let part = |&server: &ServerId| SavedPart { server, table: table(), weights_only: false };
@@ -111,7 +115,7 @@ pub(crate) fn join(mut parts: Vec<Tensor>, out: &mut Tensor) -> Result<Vec<Tenso
         std::mem::swap(out, part);
         return Ok(parts);
     }
-    // What a server lends is given back soon: it waits for it.
+    // Memory that a server lends is given back soon: the server waits for it.
     let Some(first) = parts.first() else { return Ok(parts) };
     let n_rows = parts.iter().map(|part| part.dims().first().copied().unwrap_or(0)).sum();
     out.resize_as(first.dtype(), first.shape().with_dim(0, n_rows));

@@ -1,4 +1,4 @@
-//! What a process says of itself before its trainer takes part in a job.
+//! A process's settings before its trainer takes part in a job.
 
 use std::sync::Arc;
 
@@ -39,10 +39,9 @@ pub type Locate = Arc<dyn Fn() -> Option<Vec<String>> + Send + Sync>;
 pub struct JobSettings {
     /// How long to wait, for connections made from now on.
     pub patience: Patience,
-    /// What this process shows to servers and other trainers, for connections made from now on.
+    /// The credentials that this process shows to servers and other trainers, for connections made from now on.
     pub access: Access,
-    /// Bytes that are held of what other trainers send before this one is as far, where there are no servers;
-    /// none: half of the memory there is.
+    /// Limit of the bytes that other trainers may send ahead of this one, in a job without servers; none: half of the memory.
     pub request_bytes_max: Option<u64>,
     /// Waiting for servers ends when it returns true, for connections made from now on.
     pub stops: Stops,

@@ -1,4 +1,4 @@
-//! What is under way between a trainer and its servers.
+//! Messages under way between a trainer and its servers.
 //!
 //! Gradients are collected per server and go in few, large messages. The parameters that a step
 //! received last time are asked for as soon as its gradients are gone, all in one question: by the
@@ -35,14 +35,14 @@ pub(super) struct Traffic {
     leaving: Vec<Arc<Tensor>>,
 }
 
-/// What is under way to and from one server.
+/// Messages under way to and from one server.
 #[derive(Debug, Default)]
 struct ServerQueue {
     grads: Vec<Grad>,
     n_bytes: usize,
-    /// What this step has received so far, for the next one.
+    /// The variables that this step has received so far, for the next one.
     received: BTreeSet<VarId>,
-    /// What was asked for when the step's gradients had gone.
+    /// The request made when the step's gradients had gone.
     asked: Option<(Vec<VarId>, Ticket)>,
     arrived: BTreeMap<VarId, Arc<Value>>,
     /// Memory of gradients that were served.
@@ -62,7 +62,7 @@ impl Traffic {
         if let Some(tensor) = memory.tensor(n_bytes) {
             return tensor;
         }
-        // What is served is held by nobody else.
+        // A served gradient has no other holder.
         let is_served = |leaving: &Arc<Tensor>| Arc::strong_count(leaving) == 1;
         let fits = |old: &Arc<Tensor>| is_served(old) && old.bytes().len() == n_bytes;
         let at = self.leaving.iter().position(fits);

@@ -33,7 +33,7 @@ impl Blocks {
         let lr_block = op.attrs.int("lr_decay_block_id", -1)?;
         let mut wire: BTreeSet<&str> = op.input_names("X").iter().map(String::as_str).collect();
         if wire.is_empty() {
-            // Differences of GEO are no inputs of the op; only the table of blocks names them.
+            // Differences of GEO are not inputs of the op; only the table of blocks names them.
             let table = op.attrs.strs("grad_to_block_id")?;
             wire.extend(table.iter().filter_map(|entry| Some(entry.rsplit_once(':')?.0)));
         }
@@ -72,7 +72,7 @@ impl Update {
         self.program.find_var(0, name)
     }
 
-    /// What trainers know of it: its parameter, or what differences are added to.
+    /// The variables that trainers know: its parameter, or the one that differences are added to.
     pub(super) fn params(&self) -> Vec<VarInfo> {
         let held = |var: &VarDesc| VarInfo::param(&var.name, &var.meta.dims);
         match self.param() {
@@ -104,7 +104,7 @@ impl Update {
         let mut written = BTreeSet::new();
         for op in ops {
             state.extend(op.reads().filter(|name| !written.contains(name)));
-            // What an inner block writes, it may leave as it was.
+            // A variable that an inner block writes may stay as it was.
             if op.sub_blocks().is_empty() {
                 written.extend(op.writes());
             } else {
@@ -179,8 +179,8 @@ impl<'a> Naming<'a> {
         Self { program, by_var, wire }
     }
 
-    /// A block as a program of its own. Variables are the scope's: what one block computes (a learning
-    /// rate, say) the others find there. What a block makes and nobody else names is its own affair.
+    /// A block as a program of its own. Variables are the scope's: the others find there the results of one
+    /// block (a learning rate, say). Variables that only one block names are its own.
     fn alone(&self, block: &Block) -> Program {
         let has_inner = block.ops.iter().any(|op| !op.sub_blocks().is_empty());
         // Inner blocks are named by their numbers, which must stay.

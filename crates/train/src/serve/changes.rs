@@ -26,8 +26,8 @@ impl Changes {
         Self { n_trainers, unseen: BTreeMap::new() }
     }
 
-    /// Notes that all trainers but the one who changed these rows have not seen them. That one knows:
-    /// it added the same difference to what it had.
+    /// Notes that the trainers have not seen these rows, apart from the one that changed them: it added the same difference to
+    /// its own values.
     pub(super) fn note(&mut self, by: TrainerId, table: &str, rows: &[i64]) {
         for trainer in (0..self.n_trainers).map(TrainerId).filter(|&trainer| trainer != by) {
             self.note_for(trainer, table, rows);
@@ -65,7 +65,7 @@ impl Changes {
 }
 
 impl Changes {
-    /// What each trainer has not seen, for a file.
+    /// The rows that each trainer has not seen, for a file.
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         let mut fields = Fields::default();
         for (trainer, tables) in &self.unseen {

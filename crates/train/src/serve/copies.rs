@@ -35,7 +35,7 @@ impl CutStore {
         }
     }
 
-    /// The next file to be copied, and where it is. Files that are of no use any more are left out.
+    /// The next file to be copied, and its place. Leaves out files that are not needed any more.
     fn next_copy(&self) -> Option<(Known, PathBuf)> {
         loop {
             let mut copies = locked(&self.copies);
@@ -52,12 +52,12 @@ impl CutStore {
 
     fn warn_of(&self, copied: SnapshotResult<()>) {
         if let Err(error) = copied {
-            warn(&self.log, format!("there is no second copy of a cut: {error}"));
+            warn(&self.log, format!("a cut has no second copy: {error}"));
         }
     }
 }
 
-/// Copies files until there are no more. A store that is closed meanwhile is not kept open.
+/// Copies files until all are copied. A store that is closed meanwhile is not kept open.
 fn copy_all(store: &Weak<CutStore>) {
     while let Some((file, path)) = store.upgrade().and_then(|store| store.next_copy()) {
         let copied = copy(&path, file.n_bytes);

@@ -7,11 +7,12 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use count::{Obstacle, Phase};
+use base::EvenIfPoisoned;
+use metrics::{Obstacle, Phase};
 use ps::Chunks;
 use ps::lines::{Line, Severity};
 use ps::server::{CutRecord, OnDisk, WrittenCut};
-use tensor::{EvenIfPoisoned, Value};
+use tensor::Value;
 
 use super::copies::Copies;
 use super::schedule::Schedule;
@@ -27,7 +28,7 @@ use crate::remote::Log;
 /// The tables of a server, each behind a lock of its own.
 pub(super) type Tables = Arc<Vec<Mutex<Box<dyn Table>>>>;
 
-/// Stands for the variables that are no table's own.
+/// Stands for the variables outside of tables.
 const NO_TABLE: usize = u32::MAX as usize;
 /// Before a term is tried again that could not be noted on disk.
 const AGAIN: Duration = Duration::from_millis(200);
@@ -38,13 +39,13 @@ const INCREMENT_BYTES_MIN: u64 = 16 << 20;
 
 /// Older cuts are not offered: servers of one job are never so far apart.
 const LISTED_MAX: usize = 256;
-/// What trainers give is in every increment, and a base does not make it less: it may be there so often.
+/// Contributions of trainers are in every increment, and a base does not reduce them: a file may have them so often.
 const GIVEN_MAX: u64 = 16;
 /// A chain of more increments is worth a base, and one more for so many bytes of a base.
 const INCREMENTS_MAX: u64 = 64;
 const BYTES_AN_INCREMENT: u64 = 4 << 20;
 
-/// What cuts are made of.
+/// The tables of a cut.
 #[derive(Clone)]
 pub(super) struct CutTables {
     pub(super) tables: Tables,
@@ -79,16 +80,16 @@ pub(super) fn locked<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Everything at a cut, or what changed.
 struct CutContents {
-    /// What no table has for itself.
+    /// Variables outside of tables.
     values: Vec<(String, Value)>,
     tables: Vec<TableCut>,
 }
 
-/// What the protocol adds to the file of a cut.
+/// The protocol's part of a cut's file.
 #[derive(Clone, Copy)]
 struct Protocol<'a> {
     state: &'a Chunks,
-    /// What came to the journal since the cut before; a base has none.
+    /// The addition to the journal since the cut before; a base has none.
     journal: Option<&'a Chunks>,
 }
 
@@ -109,7 +110,7 @@ pub(super) struct CutStore {
     pub(super) held: CutTables,
     pub(super) folder: Mutex<Folder>,
     pub(super) layout: Layout,
-    /// What was taken over from other servers before it was this one's turn.
+    /// The state taken over from other servers before this one's turn.
     pub(super) taken: Mutex<Taken>,
     /// The cut that the tables are at, as long as nobody has been served.
     pub(super) holds: Mutex<Option<u64>>,
@@ -214,7 +215,7 @@ impl CutStore {
         };
         let (n_changed, n_whole) =
             (self.held.n_bytes(Extent::Changed), self.held.n_bytes(Extent::Whole));
-        // What is nearly everything is everything.
+        // If more than half has changed, everything is written.
         let kind = if last.is_none() || n_changed > n_whole / 2 {
             FileKind::Base
         } else {
@@ -295,7 +296,7 @@ impl CutStore {
     ) -> SnapshotResult<(CutId, u64)> {
         let after = match marked.kind {
             FileKind::Base => CutId::default(),
-            // What it follows was not written: its changes are in neither.
+            // The cut that it follows was not written: its changes are in neither.
             _ if locked(&self.folder).last() != marked.after => return Err(BadSnapshot::GivenUp),
             _ => marked.after.unwrap_or_default(),
         };
@@ -310,7 +311,7 @@ impl CutStore {
         Header { kind, owner, term, at, after }
     }
 
-    /// Removes what is of no use any more. What cannot be removed takes space, and nothing else.
+    /// Removes files that are not needed any more. A file that cannot be removed only takes space.
     fn clean(&self, complete: u64) {
         if let Err(error) = locked(&self.folder).clean(complete) {
             warn(&self.log, format!("old snapshots stay: {error}"));
@@ -533,14 +534,14 @@ impl CutStore {
     }
 }
 
-/// Shows the people who watch the job whether snapshots can be written.
+/// Shows watchers of the job whether snapshots can be written.
 fn show_disk<T>(written: &SnapshotResult<T>) {
     let error = match written {
-        Ok(_) => return count::clear_obstacle(DISK),
+        Ok(_) => return metrics::clear_obstacle(DISK),
         Err(error) => error,
     };
     let Some(remedy) = error.remedy() else { return };
-    count::report_obstacle(Obstacle::problem(DISK, error.to_string(), remedy));
+    metrics::report_obstacle(Obstacle::problem(DISK, error.to_string(), remedy));
 }
 
 pub(super) fn warn(log: &Log, text: String) {

@@ -1,4 +1,4 @@
-//! Whose snapshots these are: what a server's program says of the model and the job.
+//! The owner of snapshots: the description of the model and the job in a server's program.
 
 use program::distributed::{Applies, Placement};
 use program::{Distributed, OpDesc, Program};
@@ -45,14 +45,14 @@ fn var(update: &Update, name: &str, here: &[&Placement]) -> VarLayout {
     }
 }
 
-/// Who writes the snapshots of a server.
+/// The owner of a server's snapshots.
 pub(super) fn owner(program: &Program, op: &OpDesc, layout: &Layout) -> Result<Owner> {
     let job = program.distributed.as_deref();
     let mut lines: Vec<String> = match job {
         Some(job) => job.placement.iter().map(VarLayout::placed).map(|var| line(&var)).collect(),
         None => layout.0.iter().flatten().map(line).collect(),
     };
-    // What servers do with the same variables.
+    // The way in which servers apply gradients to the same variables.
     lines.push(match Applies::told(op)? {
         Applies::Round { .. } => "rounds".to_string(),
         Applies::Arrival => "arrivals".to_string(),

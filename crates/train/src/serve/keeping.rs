@@ -13,13 +13,12 @@ pub struct SnapshotSettings {
     /// The snapshots of another job to continue from, or of this one with other numbers of
     /// processes.
     pub resume: Option<PathBuf>,
-    /// It was started before its time, and waits until it is told to serve
-    /// ([`crate::server_list`]).
+    /// It was started before its time, and waits until it is asked to serve ([`crate::server_list`]).
     pub stands_by: bool,
     /// How long the job waits for a process that died.
     pub patience: Duration,
-    /// Which run of the job this is, if somebody counts them: that of an engine, say. A job that finished in
-    /// another run is begun anew; without it, whoever starts servers clears the folder.
+    /// The run of the job, if runs are counted: by an engine, say. A job that finished in another run is begun anew; without it,
+    /// the starter of the servers clears the folder.
     pub run: Option<String>,
     /// How long a server that was asked to end waits for one more cut.
     pub grace: Duration,

@@ -70,7 +70,7 @@ pub struct Serving {
     pub keeping: Option<SnapshotSettings>,
     /// Gets the log lines of the server.
     pub log: Log,
-    /// What trainers must prove.
+    /// The proof that trainers must give.
     pub access: Access,
     /// The folders below which it writes what trainers save; none: anywhere.
     pub save_roots: Vec<PathBuf>,
@@ -144,7 +144,7 @@ pub fn serve(
     let listener = bind(endpoint, serving, &mut stops)?;
     let _port = PortFile::write(listener.endpoint().port);
     (serving.log)(&lines::listening(listener.endpoint(), listener.endpoint().port));
-    count::set_serving();
+    metrics::set_serving();
     let store = Arc::new(store);
     let served = store.clone();
     let (stop, log) = (Stop::default(), serving.log.clone());

@@ -1,5 +1,4 @@
-//! Goes on from the snapshots of other servers: whatever their number was, each server takes what is its
-//! own now.
+//! Continues from the snapshots of other servers: each server takes its own part, for any earlier number of servers.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -62,7 +61,7 @@ struct ImportTurn {
     is_update: bool,
 }
 
-/// What this server is among those that go on.
+/// The place of this server among those that continue.
 pub(super) struct Resuming<'a> {
     pub(super) held: &'a CutTables,
     pub(super) own: OwnRows<'a>,
@@ -71,8 +70,8 @@ pub(super) struct Resuming<'a> {
 }
 
 impl Resuming<'_> {
-    /// Brings the tables to the source's cut: by all of it, or by what came after what was read before. If that fails,
-    /// the tables and what was read are of no use.
+    /// Brings the tables to the source's cut: by all of it, or by the changes after the part that was read before. If
+    /// that fails, neither the tables nor the part that was read can be used.
     pub(super) fn take(&self, read: &mut Vec<ServerRead>) -> SnapshotResult<()> {
         let is_update = !read.is_empty();
         let mut parts = vec![ImportTurn { is_first: true, is_update }; self.own.layout.0.len()];
@@ -103,7 +102,7 @@ impl Resuming<'_> {
         Ok(())
     }
 
-    /// What to write as the first cut, when everything was taken.
+    /// The first cut to write, when everything was taken.
     pub(super) fn record(&self, read: &[ServerRead]) -> SnapshotResult<CutRecord> {
         let kept = read.iter().enumerate().map(|(server, read)| {
             let journal = self.source.journal(server)?;
@@ -270,7 +269,7 @@ impl Resuming<'_> {
                         table.import_value(&value).map_err(|problem| self.wrong(problem))?;
                         continue;
                     }
-                    return Err(self.wrong(format!("there is no variable `{}`", var.origin)));
+                    return Err(self.wrong(format!("variable `{}` is missing", var.origin)));
                 };
                 let misfit = || self.wrong(format!("`{}` is not all there", var.origin));
                 let value = assembled(var, pieces).ok_or_else(misfit)?;
@@ -305,7 +304,7 @@ impl Resuming<'_> {
     }
 }
 
-/// What several tables use (learning rates, counters) is not larger.
+/// Values that several tables use (learning rates, counters) are not larger.
 const SHARED_BYTES_MAX: usize = 64;
 
 /// Pieces of variables, by what they are parts of.
@@ -375,7 +374,7 @@ fn assembled<'a>(var: &'a VarLayout, pieces: &[Piece<'a>]) -> Option<ImportedVal
     let first = pieces.first()?;
     let value =
         |bytes| ImportedValue { name: &var.name, dims: &var.dims, dtype: first.dtype, bytes };
-    // What is not cut is the same on all servers.
+    // A variable that is not cut is the same on all servers.
     if var.dims == var.origin_dims && first.layout.dims == first.layout.origin_dims {
         return Some(value(first.bytes.map(Cow::from)));
     }

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use tensor::EvenIfPoisoned;
+use base::EvenIfPoisoned;
 
 use crate::error::Result;
 use crate::folder::{About, StagePart};
 
-/// What this server adds to saves, by the path of their stages.
+/// This server's parts of saves, by the path of their stages.
 #[derive(Debug, Default)]
 pub(super) struct Saves(Mutex<BTreeMap<PathBuf, Arc<StagePart>>>);
 
@@ -18,7 +18,7 @@ impl Saves {
         self.0.lock().even_if_poisoned()
     }
 
-    /// What is added to a save.
+    /// The part of a save.
     pub(super) fn part(&self, stage: &Path) -> Result<Arc<StagePart>> {
         let mut parts = self.lock();
         if let Some(part) = parts.get(stage) {

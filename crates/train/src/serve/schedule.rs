@@ -1,4 +1,4 @@
-//! What a server has once for all tables: learning rates, and the counters of steps they depend on.
+//! Values that a server has once for all tables: learning rates, and the counters of steps they depend on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

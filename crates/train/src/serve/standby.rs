@@ -51,7 +51,7 @@ impl Standby<'_> {
         let mark = server_list::standing_by(&keeping.folder, own);
         let written = durable::replace_with(&mark, Access::Owner, b"");
         written.map_err(|source| Error::WriteFile { path: mark, source })?;
-        let line = format!("stands by, with {n_taken} cuts: it serves when it is told to");
+        let line = format!("stands by, with {n_taken} cuts: it serves when it is asked to");
         (serving.log)(&Line::info("server", line));
         let (start, mut looked) = (Instant::now(), Instant::now());
         while !self.is_turn() {

@@ -1,15 +1,16 @@
-//! What a server holds: its tables, each behind a lock of its own, and what they share.
+//! The contents of a server: its tables, each behind a lock of its own, and the values that they share.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use base::EvenIfPoisoned;
 use program::distributed::Applies;
 use program::{OpDesc, Program};
 use ps::message::{Grad, LookUp, Phase, Pull, Save, VarInfo};
 use ps::server::{CutRecord, OnDisk, ServerMemory, Size, Store, TableGrads, Unit, WrittenCut};
 use ps::{Refusal, TrainerId, VarId};
-use tensor::{DType, EvenIfPoisoned, Tensor, Value};
+use tensor::{DType, Tensor, Value};
 
 use super::blocks::{Blocks, Update};
 use super::cuts::{self, CutStore, Tables};
@@ -46,10 +47,10 @@ pub struct BlockStore {
     vars: StoreVars,
     /// Which table has a variable.
     by_var: HashMap<String, usize>,
-    /// What servers call the variables of the program that is not distributed.
+    /// The servers' names for the variables of the program that is not distributed.
     by_origin: BTreeMap<String, String>,
     memory: ServerMemory,
-    /// Whose cuts they are, if there are any.
+    /// The owner of the cuts, if there are any.
     owner: Owner,
     layout: Layout,
     cuts: Option<Arc<CutStore>>,
@@ -131,7 +132,7 @@ impl BlockStore {
         Ok(())
     }
 
-    /// Keeps cuts as a server of a job is told to.
+    /// Keeps cuts according to the settings of a server.
     pub fn keep(&mut self, keeping: &SnapshotSettings, log: Log) -> Result<()> {
         let folder = keeping.folder_of(self.owner.server);
         let Some(resume) = &keeping.resume else { return self.keep_cuts(&folder, log) };
@@ -163,7 +164,7 @@ impl BlockStore {
 
     /// Nobody will need what it has taken over.
     pub(super) fn give_up(&self, keeping: &SnapshotSettings) {
-        // What cannot be removed is removed by the next who comes.
+        // The next process removes files that cannot be removed now.
         let _ = taking::remove(&server_list::aside(&keeping.folder, self.owner.server));
     }
 

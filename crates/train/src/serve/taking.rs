@@ -22,14 +22,14 @@ use crate::error::{BadSnapshot, SnapshotResult};
 /// all rows change all the time, it never is.
 const ANEW_MAX: usize = 4;
 
-/// What a server that stands by has taken over.
+/// The state that a waiting server has taken over.
 #[derive(Debug, Default)]
 pub(super) struct Taken {
-    /// What was read, by server.
+    /// The parts that were read, by server.
     read: Vec<ServerRead>,
     /// The cut that the tables are at.
     cut: Option<u64>,
-    /// What was in the folder when it was looked at.
+    /// The files in the folder at the last look.
     files: Vec<String>,
     n_anew: usize,
 }
@@ -51,7 +51,7 @@ impl CutStore {
         own.is_some_and(|own| own.ok() == others.canonicalize().ok())
     }
 
-    /// What was taken is of no use: the tables are filled from the beginning.
+    /// Drops the part that was taken: the tables are filled from the beginning.
     fn begin_anew(&self, taken: &mut Taken) -> SnapshotResult<()> {
         (taken.read, taken.cut) = (Vec::new(), None);
         (0..self.held.tables.len()).for_each(|at| self.held.table(at).begin_load());
@@ -88,7 +88,7 @@ impl CutStore {
             return Ok(false);
         }
         taken.cut = Some(source.cut);
-        // Of no term: it is no cut of the job.
+        // Of no term: it is not a cut of the job.
         let record = CutRecord { cut: source.cut, ..CutRecord::default() };
         self.mark(record.cut);
         self.write_record(&record)?;
@@ -96,7 +96,7 @@ impl CutStore {
         Ok(true)
     }
 
-    /// It is this server's turn: its cuts are in this folder from now on, and it goes on from those of others.
+    /// It is this server's turn: its cuts are in this folder from now on, and it continues from those of others.
     pub(super) fn begin(self: &Arc<Self>, folder: &Path, others: &Path) -> SnapshotResult<()> {
         let own = Folder::open(folder, self.owner(), &self.layout, &mut |text| {
             warn(&self.log, text);
@@ -109,8 +109,8 @@ impl CutStore {
         Ok(())
     }
 
-    /// Goes on from other snapshots, unless this server has gone on from them already. What it has written aside is the
-    /// beginning of its own, if it fits.
+    /// Continues from other snapshots, unless this server has done so already. Its files that were written aside begin
+    /// its own snapshots, if they fit.
     pub(super) fn resume(
         self: &Arc<Self>,
         others: &Path,
@@ -187,7 +187,7 @@ impl CutStore {
 
     fn say_resumed(&self, resuming: &Resuming<'_>, n_before: u64, n_bytes: u64) {
         let (cut, others) = (resuming.source.cut, resuming.folder.display());
-        let mut line = format!("goes on from cut {cut} in {others}");
+        let mut line = format!("continues from cut {cut} in {others}");
         if n_before > 0 {
             line += &format!(", of which {n_before} bytes were read before");
             line += &format!(" and {} now", n_bytes.saturating_sub(n_before));

@@ -38,7 +38,7 @@ pub(super) fn check_fits(var: &VarDesc, value: &Value) -> std::result::Result<()
     let (actual, ids) = match value {
         Value::Tensor(tensor) => (tensor, None),
         Value::Rows(rows) => (&rows.value, Some(&rows.ids)),
-        other => return Err(format!("{} is no gradient", other.kind())),
+        other => return Err(format!("{} is not a gradient", other.kind())),
     };
     if actual.dtype() != var.meta.dtype {
         return Err(format!("{} came, {} is needed", actual.dtype(), var.meta.dtype));

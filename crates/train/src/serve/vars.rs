@@ -13,11 +13,11 @@ use super::table::{Accepts, Table};
 pub(super) struct StoreVars {
     /// By number: gradients in the order of tables, then the others.
     pub(super) list: Vec<VarInfo>,
-    /// What each is for.
+    /// The use of each.
     uses: Vec<Use>,
 }
 
-/// What a variable is for.
+/// The use of a variable.
 #[derive(Default)]
 pub(super) struct Use {
     /// The table that takes it, and what it must be, if it is a gradient.
@@ -74,7 +74,7 @@ impl StoreVars {
         VarId(self.list.len() as u32 - 1)
     }
 
-    /// What a variable is for; nothing if it has no such number.
+    /// The use of a variable; None if the number is unknown.
     pub(super) fn used(&self, var: VarId) -> Option<&Use> {
         self.uses.get(var.0 as usize)
     }

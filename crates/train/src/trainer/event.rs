@@ -2,10 +2,11 @@
 
 use std::sync::{Arc, Mutex};
 
+use base::EvenIfPoisoned;
 use program::distributed::route::{Route, Servers};
 use program::op::collective::{members, mode_of};
 use program::{OpDesc, Program, role};
-use tensor::{EvenIfPoisoned, Value};
+use tensor::Value;
 
 use super::answer::RunAnswer;
 use super::{JobRunner, Trainer};

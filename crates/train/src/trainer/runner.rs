@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use count::Stepping;
+use metrics::Stepping;
 use program::Program;
 use tensor::Tensor;
 

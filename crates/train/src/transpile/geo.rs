@@ -4,11 +4,13 @@ use program::distributed::difference_of;
 use program::distributed::ops::SendOp;
 use program::distributed::route::PARAM_INIT;
 use program::{Meta, OpDesc, Program, VarDesc, VarKind, role};
+use tensor::DType;
 
 use super::make::{self, with_role};
 use super::plan::{JobPlan, Param};
 use super::server::Server;
 use crate::error::Result;
+use crate::table_bytes::{WHOLE_BYTES_MAX, table_bytes};
 
 impl Param {
     fn delta_meta(&self, meta: &Meta, dims: &[i64]) -> Meta {
@@ -17,7 +19,30 @@ impl Param {
     }
 }
 
+/// What differences are taken times, where servers keep a table by rows: p - (-1) d is p + d.
+pub(super) const RATE: &str = "@GEO_RATE@";
+
 impl JobPlan {
+    /// Whether trainers need not hold a table that is only looked up. Trainers of GEO do, if there may be memory for it; of
+    /// a larger one they hold the rows that they used.
+    pub(super) fn is_elsewhere(&self, main: &Program, table: &str, dims: &[i64]) -> bool {
+        let inner = main.blocks().iter().skip(1).flat_map(|block| &block.ops);
+        let is_inside = |op: &OpDesc| op.reads().any(|var| var == table);
+        !self.is_geo()
+            || table_bytes(dims) > WHOLE_BYTES_MAX
+                && !self.entries.contains_key(table)
+                && !inner.into_iter().any(is_inside)
+    }
+
+    /// Starts what differences are taken times.
+    pub(super) fn start_rate(&self, startup: &mut Program) {
+        if startup.block(0).var(RATE).is_some() {
+            let op = OpDesc::new("fill_constant").output("Out", RATE);
+            let op = op.attr("shape", vec![1i64]).attr("dtype", DType::F32.code());
+            startup.block_mut(0).ops.push(with_role(op.attr("value", -1.0f32), role::FORWARD));
+        }
+    }
+
     /// Adds one op to the trainer's program: it says which ids the step used.
     pub(super) fn rewrite_geo(&self, main: &mut Program) -> Result<()> {
         let (mut ids, mut tables) = (Vec::new(), Vec::new());
@@ -31,6 +56,9 @@ impl JobPlan {
                 }
             }
         }
+        let replaced = self.replace_lookups(main);
+        let block = main.block_mut(0);
+        block.ops = replaced.apply(std::mem::take(&mut block.ops));
         self.declare_deltas(main, true)?;
         let control = make::control(0);
         let op = self.job.send_op(SendOp {
@@ -92,10 +120,20 @@ impl Server<'_> {
             self.declare(&value, meta.with_dims(dims.clone()), true);
             self.declare(&arrived, param.delta_meta(&meta, &dims), false);
             let block = self.open_block(0);
-            let sum = OpDesc::new("sum")
-                .input("X", vec![value.clone(), arrived.clone()])
-                .output("Out", &value);
-            self.blocks[block].ops.push(with_role(sum, role::FORWARD));
+            let add = if param.is_remote {
+                let rate = meta.with_dims(vec![1]);
+                self.declare(RATE, Meta { kind: VarKind::LodTensor, ..rate }, true);
+                OpDesc::new("sgd")
+                    .input("Param", &value)
+                    .input("Grad", &arrived)
+                    .input("LearningRate", RATE)
+                    .output("ParamOut", &value)
+            } else {
+                OpDesc::new("sum")
+                    .input("X", vec![value.clone(), arrived.clone()])
+                    .output("Out", &value)
+            };
+            self.blocks[block].ops.push(with_role(add, role::FORWARD));
             self.grad_to_block.push(format!("{arrived}:{block}"));
             if param.is_sparse {
                 self.sparse_grads.push(format!("{arrived}:{value}"));

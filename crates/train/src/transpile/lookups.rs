@@ -76,11 +76,23 @@ impl JobPlan {
             entry: first.attrs.get(ENTRY).and_then(|_| first.attrs.str(ENTRY, "").ok()),
             version: &first.kind,
         };
-        self.job.look_up_op(look_up, &self.parts(param))
+        let op = self.job.look_up_op(look_up, &self.parts(param));
+        // A trainer of GEO holds the rows that it used.
+        if self.is_geo() { op.output("W", &param.name) } else { op }
     }
 }
 
 impl Replaced {
+    /// A block's ops with what replaces some of them.
+    pub(super) fn apply(mut self, ops: Vec<OpDesc>) -> Vec<OpDesc> {
+        let mut new = Vec::with_capacity(ops.len());
+        for (at, op) in ops.into_iter().enumerate() {
+            new.extend(self.before.remove(&at).unwrap_or_default());
+            new.extend(Some(op).filter(|_| !self.gone.contains(&at)));
+        }
+        new
+    }
+
     fn put(&mut self, group: &LookUpGroup, ops: Vec<OpDesc>) {
         let at = group.after.map_or(0, |after| after + 1);
         self.before.entry(at).or_default().extend(ops);

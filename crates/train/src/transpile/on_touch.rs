@@ -307,11 +307,13 @@ impl JobPlan {
             let why = match kept_by_table.remove(&param.name) {
                 Some(Ok(_)) => {
                     by_rows.push(param.name.clone());
-                    let states = super::plan::states(main, param);
+                    // Trainers of GEO have the states.
+                    let states = super::plan::states(main, param).into_iter();
+                    let states = states.filter(|_| !self.is_geo());
                     let like = |var: &String| {
                         main.block(0).var(var).is_some_and(|var| var.meta.dims == param.dims)
                     };
-                    by_rows.extend(states.into_iter().filter(like));
+                    by_rows.extend(states.filter(like));
                     continue;
                 }
                 Some(Err(KeptWhole(why))) => why,

@@ -210,9 +210,11 @@ impl JobPlan {
             let is_distributed = self.job.lookup_table.as_deref() == Some(name);
             let mut param = Param {
                 name: name.to_string(),
-                dims,
                 is_sparse,
-                is_remote: is_sparse && !self.is_geo() && only_looked_up(main, name),
+                is_remote: is_sparse
+                    && only_looked_up(main, name)
+                    && self.is_elsewhere(main, name, &dims),
+                dims,
                 is_distributed,
                 spread: Spread::Range,
                 grad: chain.sent,

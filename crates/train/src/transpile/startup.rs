@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use program::{Attr, Attrs, Meta, OpDesc, Program, VarDesc, role};
 
 use super::make::{self, with_role};
-use super::plan::{JobPlan, of_trainer};
+use super::plan::{JobPlan, Param, of_trainer};
 use crate::error::{Error, Result};
 
 /// Output port of ops that start variables.
@@ -48,7 +48,9 @@ impl JobPlan {
 
     /// Tables that trainers never hold.
     fn elsewhere(&self) -> impl Iterator<Item = &str> {
-        self.params.iter().filter(|param| param.is_remote).map(|param| param.name.as_str())
+        // A trainer of GEO holds rows of its own.
+        let elsewhere = |param: &&Param| param.is_remote && !self.is_geo();
+        self.params.iter().filter(elsewhere).map(|param| param.name.as_str())
     }
 
     /// Counters of each trainer's steps: what a trainer adds, or what a server has seen.
@@ -96,6 +98,7 @@ impl JobPlan {
         for op in &source.block(0).ops {
             self.start_held(op, &held, &mut startup)?;
         }
+        self.start_rate(&mut startup);
         self.start_backups(endpoint, &mut startup)?;
         Ok(startup)
     }

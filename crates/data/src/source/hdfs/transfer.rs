@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::thread;
 
+use base::EvenIfPoisoned;
 use durable::{Access, Replacement};
-use tensor::EvenIfPoisoned;
 
 use super::{HdfsClient, Way, inside};
 use crate::error::{Error, Result, of_read};

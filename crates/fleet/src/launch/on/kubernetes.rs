@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use super::job::EngineJob;
 use crate::error::{Error, Result};
 use crate::launch::console::Console;
-use crate::launch::group::ProcessGroup;
 use crate::render::{self, RenderOptions};
 use crate::safety::full;
 use crate::signals::{UNFINISHED, name_of};
 use crate::tool;
+use base::ProcessGroup;
 
 /// How often the cluster is asked.
 const ASK_EVERY: Duration = Duration::from_secs(2);

@@ -13,11 +13,11 @@ use super::tail::Tail;
 use crate::env::{self, EnvVars, SECRET};
 use crate::error::{Error, Result};
 use crate::launch::console::Console;
-use crate::launch::group::ProcessGroup;
 use crate::launch::ports::{Ports, START};
 use crate::safety::SafetyOptions;
 use crate::signals::{UNFINISHED, name_of};
 use crate::tool;
+use base::ProcessGroup;
 
 /// The ranks of a job make this file in the folder of snapshots, which all machines share.
 const STARTED: &str = "ranks.started";

@@ -13,10 +13,10 @@ use ps::Endpoint;
 
 use crate::error::{Error, Result};
 use crate::launch::console::Console;
-use crate::launch::group::ProcessGroup;
 use crate::launch::options::{PsOptions, ScriptCommand};
 use crate::launch::plan::Host;
 use crate::launch::{begin_log, run_ps};
+use base::ProcessGroup;
 
 /// The module that talks to Ray, beside the alias of `paddle`.
 const MODULE: &str = "_ray.py";

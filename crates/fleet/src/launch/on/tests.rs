@@ -9,7 +9,7 @@ use crate::env::tests::vars;
 use crate::render::RenderOptions;
 use crate::safety::SafetyOptions;
 use crate::script::ScriptCommand;
-use tell::LogFormat;
+use logging::LogFormat;
 
 #[test]
 fn what_slurm_says_of_a_job() {

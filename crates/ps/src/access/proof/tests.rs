@@ -76,7 +76,7 @@ fn another_secret_is_none() {
     assert_eq!(meet(guest(OURS, Transport::Tcp), open, 99), [Some(Err(Unproved::Secret)); 2]);
 }
 
-/// What a process without a secret shows in a private network.
+/// The access of a process without a secret in a private network.
 fn keyed() -> Access {
     let open = Access { keys: Some(Keys::default()), ..Access::default() };
     open.named("me").at(Distance::Private).unwrap()
@@ -98,7 +98,7 @@ fn keys_are_shown_and_proved_where_there_is_no_secret() {
     assert_eq!(guest.take(&verdict).end, Some(Ok(())));
     assert_eq!(host.peer_key(), ours.own_key().map(|key| key.public()));
     assert_eq!(guest.peer_key(), theirs.own_key().map(|key| key.public()));
-    // Whoever has heard it cannot say it again, nor with a key of his own, nor without one.
+    // A listener cannot replay the proof, neither with a key of its own nor without one.
     let fresh = || {
         let mut host = Accepting::new(&theirs, Service::Server, Transport::Tcp, [10; 32]);
         host.take(&opening);

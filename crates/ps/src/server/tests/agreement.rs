@@ -1,4 +1,4 @@
-//! What processes must agree on, and who waits for whom.
+//! Agreements between processes, and waiting trainers.
 
 use super::*;
 
@@ -109,5 +109,5 @@ fn a_server_that_cannot_begin_stays_until_all_trainers_know_it() {
     server.tick(Millis(59_000));
     assert_eq!(server.end(), None);
     server.tick(Millis(60_005));
-    assert!(matches!(server.end(), Some(End::Failed(_))), "nobody is waited for without an end");
+    assert!(matches!(server.end(), Some(End::Failed(_))), "no wait is without an end");
 }

@@ -6,7 +6,7 @@ use crate::recovery::Term;
 
 const FIRST: NextCut = NextCut { cut: 1, after: 0 };
 
-/// Two trainers of a job that recovers, who have been told of a cut.
+/// Two trainers of a job that recovers, after the news of a cut.
 fn told() -> Bench {
     let mut bench = Bench::new(2, false);
     let config = ServerConfig {
@@ -45,7 +45,7 @@ fn all_who_are_ready_go() {
     assert_eq!(answers(&bench.say(1, 9, Ready { cut: 1 })), [go(0), go(1)]);
 }
 
-/// One waits for the cut and the other one in an all-gather for the first: nobody would ever come.
+/// One trainer waits for the cut and the other one in an all-gather for the first: neither would ever come.
 #[test]
 fn nobody_waits_for_a_trainer_in_an_all_gather() {
     let all_gather = || AllGather { purpose: "end".into(), turn: 1, bytes: Vec::new() };

@@ -52,11 +52,11 @@ fn nothing_is_said_of_a_job_to_a_stranger() {
     let other = Hello { job: "other".to_string(), ..hello(0, 9) };
     let refused = bench.say(5, 0, other);
     assert!(matches!(&refused[0].2, Reply::Refused(Refusal::OtherKey { .. })), "{refused:?}");
-    // Nor to one whose number nobody has.
+    // Nor to one with an unused number.
     let other = Hello { job: "other".to_string(), ..hello(2, 9) };
     let out = Refusal::TrainerOutOfRange { trainer: 2, n_trainers: 2 };
     assert_eq!(bench.say(6, 0, other), [(6, 0, out.into())]);
-    // One that has shown no key is nobody.
+    // A process without a key is a stranger.
     assert_eq!(bench.say(77, 0, hello(1, 9)), [(77, 0, Refusal::Secret.into())]);
 }
 

@@ -109,7 +109,7 @@ impl Bench {
         self.work(actions)
     }
 
-    /// Does what work there is, and returns what was said.
+    /// Does the pending work, and returns the replies.
     fn work(&mut self, actions: Vec<Action>) -> Vec<(u64, u64, Reply)> {
         let mut said = Vec::new();
         for action in actions {
@@ -370,7 +370,7 @@ fn the_server_ends_with_its_last_trainer() {
     bench.say(0, 1, Barrier::new(1));
     bench.say(0, 9, pull(1));
     let told = bench.say(1, 1, Complete);
-    assert_eq!(told[0], (0, 9, value(0.0)), "the round goes on without it");
+    assert_eq!(told[0], (0, 9, value(0.0)), "the round continues without it");
     assert_eq!(bench.server.end(), None);
     bench.say(0, 2, Complete);
     assert_eq!(bench.server.end(), Some(End::Completed));
@@ -504,7 +504,7 @@ fn a_trainer_out_of_step_is_named_to_all() {
     bench.say(1, 2, all_to_all(2, &[b"", b"x"]));
     assert_eq!(bench.say(0, 3, all_to_all(3, &[b"", b"x"])), []);
     let found = bench.say(1, 3, all_to_all(1, &[b"", b"x"]));
-    assert_eq!(found.len(), 1, "one that began anew bothers nobody who waits: {found:?}");
+    assert_eq!(found.len(), 1, "a restarted trainer does not disturb waiting ones: {found:?}");
     assert!(matches!(found[0].2, Reply::Refused(Refusal::OutOfStep { trainer: 1, .. })));
 }
 
@@ -538,7 +538,7 @@ fn the_dead_end_an_exchange() {
 }
 
 /// A trainer that may be ahead is answered before the others have sent; further ahead it waits for the
-/// slowest, is told which ones died, and goes on without them if it may.
+/// slowest, learns which ones died, and continues without them if it may.
 #[test]
 fn a_trainer_that_may_be_ahead_waits_only_for_the_bound() {
     for go_on in [false, true] {

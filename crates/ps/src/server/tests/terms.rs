@@ -275,7 +275,10 @@ fn a_server_that_starts_again_serves_nobody_before_its_base_is_loaded() {
     assert_eq!(rig.tell(0, 0, Rig::hello(0, 2, Some(1))), [], "it is loaded");
     assert_eq!(rig.tell(1, 0, Rig::hello(1, 2, Some(1))), []);
     let pong = rig.tell(1, 0, Rig::hello(1, 2, Some(1)));
-    assert!(matches!(pong[..], [(1, 0, Reply::Pong(_))]), "who waits hears of it: {pong:?}");
+    assert!(
+        matches!(pong[..], [(1, 0, Reply::Pong(_))]),
+        "a waiting trainer hears of it: {pong:?}"
+    );
     let asks = rig.tell(3, 0, Rig::hello(1, 0, None));
     assert_eq!(asks, [(3, 0, other_term(term_state(2, Some(1), &[0, 1])))]);
     let welcome = |said: &[(u64, u64, Reply)]| {
@@ -298,7 +301,7 @@ fn a_term_that_is_opened_ends_everything_of_the_one_before() {
     let opened = other_term(term_state(2, None, &[0]));
     assert_eq!(said, [(0, 0, opened.clone()), (1, 0, opened.clone()), (1, 0, opened)]);
     assert_eq!(rig.tell(1, 2, push(3.0)), [(1, 2, Refusal::HelloFirst.into())]);
-    // The base is loaded when that work has ended, and nobody hears of it.
+    // The base is loaded when that work has ended, without a notice.
     assert_eq!(rig.tell(0, 0, Rig::hello(0, 2, Some(0))), []);
     assert_eq!(rig.works.len(), 1, "the push of the term before");
     let said = rig.work();
@@ -316,8 +319,8 @@ fn a_term_can_be_opened_while_a_base_is_loaded() {
     assert_eq!(rig.tell(0, 0, Rig::hello(0, 2, Some(0))), []);
     let third = other_term(term_state(3, None, &[0]));
     let said = rig.tell(1, 0, Rig::hello(1, 3, None));
-    assert_eq!(said, [(0, 0, third.clone()), (1, 0, third)], "who waited is told, too");
-    assert_eq!(rig.work(), [], "nobody waits for what was loaded");
+    assert_eq!(said, [(0, 0, third.clone()), (1, 0, third)], "the waiting trainer learns it, too");
+    assert_eq!(rig.work(), [], "no trainer waits for the loaded cut");
     let said = rig.greet(0, 3, Some(0));
     assert!(matches!(said[0].2, Reply::Welcome(_)), "{said:?}");
     assert_eq!(rig.store.inner().term, 3);
@@ -382,7 +385,7 @@ fn a_cut_that_comes_while_another_is_written_is_left_out_but_not_its_journals() 
     assert_eq!(rig.say(0, 9, Recall { cut: 4, from: 0 }), [(0, 9, recalled.into())]);
 }
 
-/// A part counts when all of it is here. What is gone with its term is not in the next part.
+/// A part counts when all of it is here. Data that was lost with its term is not in the next part.
 #[test]
 fn what_is_large_comes_and_goes_in_pieces() {
     let mut rig = Rig::new(None);

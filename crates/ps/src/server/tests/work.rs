@@ -52,7 +52,7 @@ fn what_a_process_before_had_under_way_is_not_told_to_the_next() {
             let actions = bench.server.done(now, done);
             assert_eq!(bench.work(actions), [], "sync {sync}");
         }
-        // A part that was not closed by who began it is no part of a round.
+        // A part that another process began and did not close does not belong to a round.
         bench.say(1, 1, push(1.0));
         bench.say(1, 2, Barrier::new(1));
         let all = if sync { 1.0 } else { 6.0 };
@@ -80,7 +80,7 @@ fn who_waits_for_a_round_waits_until_it_was_applied() {
     assert_eq!(welcome, [(0, 0, Welcome { accepted: 3, round: 1 }.into())]);
 }
 
-/// A save is long: nobody waits for it, not even who asked.
+/// A save is long: no trainer waits for it, not even the one that asked.
 #[test]
 fn a_save_keeps_nobody_waiting() {
     let mut bench = Bench::new(1, false);

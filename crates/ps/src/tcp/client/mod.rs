@@ -11,8 +11,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
 use std::thread;
 use std::time::Duration;
 
-use count::{Seconds, WaitingStep};
-use tensor::{EvenIfPoisoned, Pool, Tensor};
+use base::EvenIfPoisoned;
+use metrics::{Seconds, WaitingStep};
+use tensor::{Pool, Tensor};
 
 use super::group::{ClientGroup, LostProcess, Stops};
 use super::{Clock, Patient, Stream, sum_of};
@@ -71,7 +72,7 @@ struct ClientState {
     n_near_failures: u32,
     /// Counts connections, so that a reader notices a new one.
     generation: u64,
-    /// Since when there is no connection.
+    /// When the connection was lost.
     down: Option<Millis>,
     was_up: bool,
     next_try: Millis,
@@ -79,7 +80,7 @@ struct ClientState {
     is_closed: bool,
     /// Counts reads, so that a thread that waits for another reader misses none.
     n_reads: u64,
-    /// Threads that wait for a reader. Telling nobody would be a system call all the same.
+    /// Threads that wait for a reader. Waking none would still be a system call.
     n_waiting: usize,
     /// Memory that the server can read.
     sharing: Sharing,
@@ -208,7 +209,7 @@ impl Client {
         self.state().link.term()
     }
 
-    /// Restarts the conversation in another term. What was in flight in the old term is forgotten,
+    /// Restarts the conversation in another term. Messages in flight in the old term are dropped,
     /// and threads that wait for it get [`Error::OtherTerm`]. No other thread may be about to send:
     /// its message would be sent in the new term.
     pub fn turn_to(&self, term: Term) {
@@ -393,7 +394,7 @@ impl Client {
         }
     }
 
-    /// What the heartbeat thread does, now and then.
+    /// The periodic work of the heartbeat thread.
     fn beat(&self) {
         let (idle, n_reads) = {
             let mut state = self.state();

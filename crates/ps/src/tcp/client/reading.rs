@@ -5,7 +5,8 @@ use std::sync::{Arc, TryLockError};
 use std::thread;
 use std::time::Duration;
 
-use tensor::{EvenIfPoisoned, Pool};
+use base::EvenIfPoisoned;
+use tensor::Pool;
 
 use super::{Client, NEAR_FAILURES, RETRY_MS};
 use crate::access::proof::{Service, Unproved};
@@ -19,7 +20,7 @@ use crate::tcp::entrance::Entering;
 use crate::tcp::{READ_TIMEOUT, Stream, StreamInput, Way, WholeFrame, access_at, is_timeout};
 use crate::tls_failure::TlsFailure;
 
-/// What was last seen of a server that answers.
+/// The last observation of a server that answers.
 const CONNECTED: &str = "it was connected";
 /// How long an attempt to connect may take.
 const CONNECT: Duration = Duration::from_secs(2);
@@ -31,7 +32,7 @@ pub(super) struct Inbox {
     /// A connection on which the proofs are not complete.
     entering: Option<Entering>,
     pool: Pool,
-    /// What the server lends.
+    /// The memory that the server lends.
     window: Option<Arc<Window>>,
 }
 
@@ -264,7 +265,7 @@ impl Client {
     }
 }
 
-/// What a proof that failed means for the job; none if it may be another one that listens soon.
+/// The meaning of a failed proof for the job; None if another process may listen there soon.
 fn end_of(why: Unproved) -> Option<Broken> {
     Some(match why {
         Unproved::Secret | Unproved::Impostor => Broken::Refused(Refusal::Secret),

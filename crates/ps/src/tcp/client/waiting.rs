@@ -112,14 +112,14 @@ impl Client {
         let silent_ms = now.since(since);
         let is_open = state.was_up && state.down.is_none();
         let away_ms = if is_open { SILENT_MS } else { AWAY_MS };
-        // It may have been asked to end as well, and has: nobody starts it again while this process waits.
+        // It may have been asked to end as well, and has: nothing starts it again while this process waits.
         let has_ended = recovers && !is_open && silent_ms >= away_ms && (self.ends)();
         if recovers && silent_ms >= away_ms && silent_ms < limit && !has_ended {
             if now >= *state.next_line.get_or_insert(now) {
                 state.next_line = Some(now + LINE_MS);
                 lines::server_away(&self.endpoint, silent_ms, limit - silent_ms, &state.last).say();
             }
-            // Its machine may be gone, and nobody is left to say that the connection is.
+            // Its machine may be gone, so that the end of the connection is never reported.
             if silent_ms >= self.patience.lease_ms && now.since(start) >= self.patience.lease_ms {
                 let generation = state.generation;
                 drop(state);

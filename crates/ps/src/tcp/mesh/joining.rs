@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
 use std::time::{Duration, Instant};
 
-use tensor::EvenIfPoisoned;
+use base::EvenIfPoisoned;
 
 use super::{Membership, MeshSettings};
 use crate::access::Access;
@@ -30,7 +30,7 @@ const HELLO_BYTES_MAX: u64 = 16 << 10;
 const HELLO_TIME: Duration = Duration::from_secs(10);
 /// An attempt to connect takes no longer.
 const CONNECT_TIME: Duration = Duration::from_millis(500);
-/// Between two looks at who is there.
+/// Between two checks for arrivals.
 const PAUSE: Duration = Duration::from_millis(10);
 /// Trainers that are not there are mentioned so often.
 const MENTION: Duration = Duration::from_secs(3);
@@ -38,18 +38,18 @@ const MENTION: Duration = Duration::from_secs(3);
 const VERSION: u32 = 3;
 /// Connections taken in a row.
 const ACCEPTS_MAX: usize = 64;
-/// So many may have connected and not said who they are; the oldest go first.
+/// Limit of connections without a greeting; the oldest are closed first.
 const GUESTS_MAX: usize = 256;
-/// A longer list of end points is told as a number.
+/// A longer list of end points is shown as a number.
 const LIST_BYTES_MAX: usize = 600;
 
 /// Where a trainer waits for those with higher ranks.
 struct Listeners {
     tcp: TcpListener,
     unix: Option<UnixListener>,
-    /// Who has come and has not proved to be one of us.
+    /// Connections that have not proved that they belong to the job.
     porch: Porch,
-    /// Who has.
+    /// Connections that have.
     proved: Vec<Proved>,
 }
 
@@ -68,7 +68,7 @@ impl Listeners {
         Ok(Self { tcp, unix, porch: Porch::new(access, Service::Trainer), proved: Vec::new() })
     }
 
-    /// One of us who has come. Strangers are not waited for.
+    /// A member that has connected. Does not wait for strangers.
     fn accepted(&mut self) -> Option<Proved> {
         for _ in 0..ACCEPTS_MAX {
             let Some(stream) = self.accept() else { break };
@@ -92,16 +92,16 @@ impl Listeners {
     }
 }
 
-/// Somebody who knows the secret and has not said who he is. Nobody waits for him.
+/// A peer that knows the secret and has not sent its greeting. No thread waits for it.
 struct Guest {
     stream: Stream,
     shown: Option<ShownKey>,
     since: Instant,
-    /// What has come of his greeting.
+    /// The first bytes of its greeting.
     said: Vec<u8>,
 }
 
-/// What came of listening to a guest.
+/// The result of reading from a guest.
 enum Heard {
     /// Not all of it yet.
     Waiting(Guest),
@@ -164,7 +164,7 @@ pub(super) fn names(membership: &Membership, trainers: &[u32]) -> String {
     trainers.iter().map(name).collect::<Vec<_>>().join(", ")
 }
 
-/// What all trainers must agree on.
+/// The facts that all trainers must agree on.
 fn job(membership: &Membership) -> String {
     let list: Vec<String> = membership.endpoints.iter().map(Endpoint::to_string).collect();
     let list = list.join(",");
@@ -197,7 +197,7 @@ struct Joining<'a> {
     listeners: Listeners,
     guests: Vec<Guest>,
     streams: Vec<Option<Stream>>,
-    /// Who is connected to everybody.
+    /// Ranks that are connected to all others.
     is_ready: Vec<bool>,
     has_said_ready: bool,
     start: Instant,
@@ -277,7 +277,7 @@ impl<'a> Joining<'a> {
         }
     }
 
-    /// Listens to all who have connected: one that says nothing keeps nobody waiting.
+    /// Reads from all connections: a silent one delays no other.
     fn receive(&mut self) -> Result<()> {
         while let Some(proved) = self.listeners.accepted() {
             self.guests.push(Guest::new(proved));
@@ -294,7 +294,7 @@ impl<'a> Joining<'a> {
         Ok(())
     }
 
-    /// Somebody has spoken: who is it?
+    /// Handles the first message of a connection, which names its sender.
     fn welcome(&mut self, proved: Proved, message: PeerMessage) -> Result<()> {
         let Proved { stream, shown } = proved;
         let said = match message {
@@ -327,7 +327,7 @@ impl<'a> Joining<'a> {
         Ok(())
     }
 
-    /// Whether it is one of the trainers that were met. Where keys are not shown, all who come are.
+    /// Whether it is one of the trainers that were met. Without keys, every peer counts as one.
     fn is_known(&self, shown: Option<&ShownKey>) -> bool {
         let (Some(keys), Some(shown)) = (&self.settings.access.keys, shown) else { return true };
         keys.ring().trainers.lock().even_if_poisoned().has(shown.key)
@@ -375,7 +375,7 @@ impl<'a> Joining<'a> {
         Ok(())
     }
 
-    /// Who is connected already may know that something is wrong.
+    /// A connected peer may already know of a failure.
     fn listen(&mut self) -> Result<()> {
         for (rank, stream) in self.streams.iter().enumerate() {
             let Some(stream) = stream.as_ref().filter(|_| !self.is_ready[rank]) else { continue };
@@ -398,7 +398,7 @@ impl<'a> Joining<'a> {
     fn say_ready(&mut self) {
         if !std::mem::replace(&mut self.has_said_ready, true) {
             for stream in self.streams.iter().flatten() {
-                // Whoever does not hear it is gone, which is seen when it is listened to.
+                // A peer that does not receive it is gone; the next read shows that.
                 let _ = say(stream, &PeerMessage::Ready);
             }
         }
@@ -409,7 +409,7 @@ impl<'a> Joining<'a> {
         say(stream, &PeerMessage::Hello(greeting))
     }
 
-    /// An error if another trainer is of another job, which it is told.
+    /// An error if the other trainer belongs to another job; the other trainer receives the same.
     fn compare(&self, stream: &Stream, said: &PeerHello) -> Result<()> {
         let me = (self.membership.me, self.job.clone());
         if said.job == self.job && (said.rank as usize) < self.streams.len() {

@@ -1,7 +1,7 @@
 //! Trainers connected to each other: drives [`Exchanges`] with sockets.
 //!
 //! Each trainer listens at its own end point and connects to those with lower ranks. Every connection
-//! has a thread that reads and one that writes, so that nobody who computes waits for a socket, and
+//! has a thread that reads and one that writes, so that no computing thread waits for a socket, and
 //! two trainers that write to each other never wait for each other. Trainers of one machine read long
 //! values in each other's memory, and the connections only say where they are.
 
@@ -13,8 +13,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use count::{Seconds, WaitingStep};
-use tensor::{EvenIfPoisoned, Value};
+use base::EvenIfPoisoned;
+use metrics::{Seconds, WaitingStep};
+use tensor::Value;
 
 use super::client::Patience;
 use super::group::Stops;
@@ -31,7 +32,7 @@ use crate::shm::SharedMemory;
 const WAKE: Duration = Duration::from_millis(100);
 /// A trainer that is waited for is mentioned after so long, and again after so long.
 const LATE: Duration = Duration::from_secs(3);
-/// What a trainer still has to say when it goes is written within this.
+/// Time for the last messages of a trainer that leaves.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// A trainer and the others it exchanges with.
@@ -54,7 +55,7 @@ pub struct MeshSettings {
     pub stops: Stops,
     /// Gets lines about trainers that are waited for.
     pub log: Arc<dyn Fn(&Line) + Send + Sync>,
-    /// What this trainer shows to others, and asks them to show.
+    /// The credentials that this trainer shows to others, and asks them to show.
     pub access: Access,
     /// Bytes that it holds at most of what others send before it is as far.
     pub early_bytes_max: u64,
@@ -70,7 +71,7 @@ pub struct Mesh {
     waited: Arc<Seconds>,
 }
 
-/// What the threads of a trainer have together.
+/// The shared state of a trainer's threads.
 struct MeshState {
     exchanges: Mutex<Exchanges>,
     changed: Condvar,
@@ -79,7 +80,7 @@ struct MeshState {
     streams: Vec<Option<Arc<Stream>>>,
 }
 
-/// What a writing thread is told.
+/// A command for a writing thread.
 enum ToWrite {
     Message(PeerMessage),
     /// There will be nothing more.
@@ -99,7 +100,7 @@ impl MeshState {
 
     fn tell(&self, to: u32, message: PeerMessage) {
         if let Some(Some(writer)) = self.writers.get(to as usize) {
-            // Its thread has ended if the connection broke; who waits is told that.
+            // Its thread has ended if the connection broke; waiting threads learn that.
             let _ = writer.send(ToWrite::Message(message));
         }
     }
@@ -112,7 +113,7 @@ impl MeshState {
         all.into_iter().for_each(|Outgoing { to, part }| self.tell(to, PeerMessage::Part(part)));
     }
 
-    /// Nothing goes on: who waits here is woken up, and the others are told.
+    /// Ends all exchanges: wakes up waiting threads and tells the other trainers.
     fn fail(&self, failure: Failure) {
         let mut exchanges = self.exchanges();
         let is_first = exchanges.failure().is_none();
@@ -120,7 +121,7 @@ impl MeshState {
         self.after_change(exchanges, is_first);
     }
 
-    /// Tells what has come of a change: wakes up who waits, and passes a new failure on.
+    /// Announces the effects of a change: wakes up waiting threads, and passes a new failure on.
     fn after_change(&self, exchanges: MutexGuard<'_, Exchanges>, was_well: bool) {
         let failure = exchanges.failure().filter(|_| was_well).cloned();
         drop(exchanges);
@@ -147,7 +148,7 @@ impl Mesh {
         Ok(Self { membership, settings, shared, threads, waited })
     }
 
-    /// Who this is, and who the others are.
+    /// The rank of this trainer, and the other members.
     pub fn membership(&self) -> &Membership {
         &self.membership
     }
@@ -168,7 +169,7 @@ impl Mesh {
         number
     }
 
-    /// Whether a value can be exchanged like this; what is wrong with it if not.
+    /// Checks whether a value can be exchanged like this; the error names the fault.
     pub fn check(
         &self,
         collective: Collective,
@@ -247,7 +248,7 @@ impl Mesh {
         self.shared.streams.iter().flatten().for_each(|stream| stream.shut_down());
     }
 
-    /// Says good-bye: this trainer has ended in order. What is written now has still time to arrive.
+    /// Says good-bye: this trainer has ended in order. Messages written now still have time to arrive.
     pub fn leave(&self) {
         self.shared.tell_all(&PeerMessage::Bye);
         self.end_writing();

@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use tensor::EvenIfPoisoned;
+use base::EvenIfPoisoned;
 
 use super::{MeshSettings, MeshState, ToWrite};
 use crate::codec::{Blobs, Destination};
@@ -51,7 +51,7 @@ pub(super) fn start(
         let reading = Peer { rank, stream, shared: shared.clone(), lease, sharing };
         let writing = reading.clone();
         let named = |what: &str| thread::Builder::new().name(format!("{what} trainer {rank}"));
-        // The reader ends when the connection does, which nobody waits for.
+        // The reader ends with its connection; nothing waits for it.
         named("from").spawn(move || reading.read()).map_err(Error::Socket)?;
         threads.push(named("to").spawn(move || writing.write(&end)).map_err(Error::Socket)?);
     }
@@ -69,7 +69,7 @@ struct Peer {
     sharing: Arc<Mutex<Sharing>>,
 }
 
-/// What a reading thread reads from.
+/// The input of a reading thread.
 struct Input<'a> {
     bytes: BufReader<&'a Stream>,
     /// Memory of the other trainer.

@@ -29,7 +29,7 @@ fn member(me: u32, endpoints: &[Endpoint], mode: &str) -> Membership {
     Membership { me, endpoints: endpoints.to_vec(), mode: mode.to_string() }
 }
 
-/// What each trainer gets from `act`, all at the same time.
+/// Runs `act` for all trainers at the same time; returns their results.
 fn together<T: Send>(
     members: Vec<Membership>,
     connect_ms: u64,
@@ -88,8 +88,8 @@ fn trainers_add_up_over_sockets() {
     }
 }
 
-/// One that knows the secret, connects and says nothing, or only a part of a greeting, keeps nobody waiting. The
-/// patience of the trainers is shorter than the time that he has.
+/// A peer that knows the secret, connects and sends nothing, or only a part of a greeting, delays no other. The patience of the
+/// trainers is shorter than the time that this peer has.
 #[test]
 fn a_silent_guest_does_not_delay_the_others() {
     use crate::access::proof::Service;
@@ -106,7 +106,7 @@ fn a_silent_guest_does_not_delay_the_others() {
         let deadline = Instant::now() + Duration::from_secs(30);
         let mut guests = Vec::new();
         while guests.len() < 3 {
-            assert!(Instant::now() < deadline, "nobody listens at {}", all[0]);
+            assert!(Instant::now() < deadline, "no process listens at {}", all[0]);
             let Ok(stream) = std::net::TcpStream::connect(("127.0.0.1", all[0].port)) else {
                 thread::park_timeout(Duration::from_millis(5));
                 continue;
@@ -152,7 +152,7 @@ fn a_trainer_that_ends_early_is_named_to_all() {
     let members = (0..3).map(|me| member(me, &all, "test")).collect();
     let errors = together(members, 20_000, |mesh, me| {
         let mesh = mesh.unwrap();
-        // Who learns it from another trainer may still be in the first sum.
+        // A trainer that learns it from another one may still be in the first sum.
         let first = sum(&mesh, "g", Tensor::full([10], 1.0f32));
         if me == 1 {
             return first.err();
@@ -200,7 +200,7 @@ fn a_port_that_is_taken_is_told_to_all() {
     let members = vec![member(0, &all, "test"), member(1, &all, "test")];
     let errors = together(members, 5_000, |mesh, _| mesh.expect_err("no port"));
     assert!(matches!(errors[1], Error::Bind { .. }), "{}", errors[1]);
-    // Trainer 0 is told, unless it was not there yet: then it names who is missing.
+    // Trainer 0 learns it, unless it was not there yet: then it names the missing trainers.
     let named = match &errors[0] {
         Error::Trainers(Failure::NotBegun { trainer, .. }) => *trainer == 1,
         Error::Trainers(Failure::Missing { missing, .. }) => missing.starts_with("trainer 1"),

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use base::EvenIfPoisoned;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use tensor::EvenIfPoisoned;
 
 use super::Lines;
 use crate::access::Access;
@@ -23,15 +23,15 @@ use crate::tcp::{Patient, Stream};
 
 /// A process that has proved to be one of ours must report within this.
 const GREETING: Duration = Duration::from_secs(10);
-/// More connections than this are nobody's processes. Each has a thread.
+/// More connections than this cannot belong to one job. Each has a thread.
 const CONNECTIONS_MAX: usize = 4_096;
 /// Connections taken in a row.
 const ACCEPTS_MAX: usize = 64;
 /// How often those that prove nothing are looked at.
 const LOOK: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
-/// How often those that wait are told for whom.
+/// How often waiting processes get the list of missing ones.
 const TELL: Duration = Duration::from_secs(3);
-/// What to do about a number that belongs to another key.
+/// Advice for a number that belongs to another key.
 const TAKEN: &str = "the job has no secret, so the first processes keep their numbers. If they are none of yours, give all \
                      processes of the job the same PADDLEWHEEL_SECRET_FILE; if this process has lost its key, start \
                      the whole job again";
@@ -74,7 +74,7 @@ fn welcome(listener: &TcpListener, mut porch: Porch, shared: &SharedState) {
             let sources = std::iter::once(listener.as_fd()).chain(porch.sources());
             let mut watched: Vec<_> =
                 sources.map(|source| PollFd::from_borrowed_fd(source, PollFlags::IN)).collect();
-            // Whatever it says, all are looked at.
+            // The result does not matter: all are checked.
             let _ = poll(&mut watched, Some(&LOOK));
         }
         for _ in 0..ACCEPTS_MAX {
@@ -84,7 +84,7 @@ fn welcome(listener: &TcpListener, mut porch: Porch, shared: &SharedState) {
                         porch.add(stream);
                     }
                 }
-                // One that is gone before it is taken is no reason to stop.
+                // A client that left before `accept` does not stop the host.
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break,
                 Err(_) => {
                     // No descriptor is left, say: that passes.
@@ -128,13 +128,13 @@ fn serve(shared: &SharedState, conn: ConnId, stream: Arc<Stream>) {
             room.give_up();
             continue;
         }
-        // Whoever sends something else loses the connection.
+        // A peer that sends anything else loses the connection.
         let Ok(report) = Report::read(&text) else { break };
         room.streams.insert(conn, stream.clone());
         room.take(conn, report);
         drop(room);
         has_reported = true;
-        // From now on silence is no reason to end it.
+        // From now on silence does not end it.
         if stream.set_read_timeout(None).is_err() {
             break;
         }

@@ -1,7 +1,7 @@
-//! A rendezvous over sockets: whoever can listen at its address does, and all report there.
+//! A rendezvous over sockets: the process that can listen at its address does, and all report there.
 //!
 //! The connection of a process stays open while it lives. When the process that listens is started
-//! again, the others report once more, with the numbers they have, so it learns who they are.
+//! again, the others report once more, with the numbers they have, so it learns of them.
 
 mod host;
 
@@ -28,20 +28,20 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// How many ports are looked at for a free one.
 const PORTS: u16 = 1000;
 
-/// Where processes find each other, and who this one is.
+/// The address where processes find each other, and the description of this one.
 #[derive(Clone, Debug)]
 pub struct Rendezvous {
     /// The address that all know.
     pub master: Endpoint,
-    /// What this process says of itself. A host that is empty is found out.
+    /// This process's description of itself. An empty host is detected.
     pub report: Report,
     /// How long others are waited for.
     pub limit: Duration,
-    /// What this process shows to others, and asks them to show.
+    /// The credentials that this process shows to others, and asks them to show.
     pub access: Access,
 }
 
-/// Meets the others. `on_wait` hears who is missing; `stops` says whether the user has had enough.
+/// Meets the others. `on_wait` receives the missing processes in words; `stops` says whether the user has interrupted.
 pub fn find_others(
     meeting: &Rendezvous,
     on_wait: &mut dyn FnMut(&str),
@@ -104,7 +104,7 @@ impl Guest {
         self.start.elapsed().as_millis() as u64
     }
 
-    /// Connects and reports; returns what was said.
+    /// Connects and reports; returns the answer.
     fn report(
         &mut self,
         on_wait: &mut dyn FnMut(&str),
@@ -133,7 +133,7 @@ impl Guest {
                 return Err(Error::Interrupted { endpoint: master });
             }
             if tries % 15 == 0 {
-                on_wait(&format!("nobody answers at {master} ({})", self.last));
+                on_wait(&format!("no process answers at {master} ({})", self.last));
             }
             tries += 1;
             thread::sleep(PAUSE);
@@ -257,8 +257,7 @@ impl Lines {
     }
 }
 
-/// Keeps the connection. When it breaks, this process reports again, so that one that listens anew
-/// learns who is there.
+/// Keeps the connection. When it breaks, this process reports again, so that a new listener learns which processes are there.
 fn stay(meeting: &Rendezvous, place: &Place, reader: BufReader<StreamInput>) {
     let side = meeting.report.side;
     let own = if side == Side::Server { &place.servers } else { &place.trainers };
@@ -270,14 +269,14 @@ fn stay(meeting: &Rendezvous, place: &Place, reader: BufReader<StreamInput>) {
     thread::spawn(move || {
         let mut lines = Lines { input: reader, part: Vec::new() };
         loop {
-            // Nothing is said to one that has its place.
+            // A process that has its place gets no more lines.
             while lines.next().is_ok() {}
             thread::sleep(PAUSE);
             let start = Instant::now();
             let mut guest = Guest { meeting: meeting.clone(), start, last: String::new() };
             match guest.report(&mut |_| {}, &mut || false) {
                 Ok((stream, _)) => lines = Lines::new(stream),
-                // The job may be over: nobody waits for this thread.
+                // The job may be over: nothing waits for this thread.
                 Err(_) => return,
             }
         }

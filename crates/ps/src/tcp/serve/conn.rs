@@ -5,7 +5,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
-use tensor::EvenIfPoisoned;
+use base::EvenIfPoisoned;
 
 use super::input::FrameInput;
 use super::output::Output;
@@ -28,7 +28,7 @@ pub(super) struct Conn {
     pub(super) stream: Stream,
     /// The set of the worker that serves it.
     pub(super) poller: Arc<Poller>,
-    /// What is left of the proof that the peer belongs to the job: nothing else is read before.
+    /// The rest of the proof that the peer belongs to the job: nothing else is read before.
     proof: Mutex<Option<Proving>>,
     is_proved: AtomicBool,
     /// The key that the peer has, if keys are shown.
@@ -44,20 +44,20 @@ pub(super) struct Conn {
     output: Mutex<Output>,
     /// Until when the peer must have ended what it began to say.
     speaks_by: AtomicU64,
-    /// Until when the peer must have taken something of what it is told.
+    /// The deadline until which the peer must have read a part of its answers.
     takes_by: AtomicU64,
     /// Whether acknowledgements wait for an answer to go with.
     waits_to_ack: AtomicBool,
     /// Whether the peer has said anything that could be read.
     pub(super) has_spoken: AtomicBool,
-    /// Whether it is over, whatever else has come.
+    /// Whether it is over, even if more input has come.
     is_cut: AtomicBool,
 }
 
-/// What a connection needs by and by.
+/// The periodic needs of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Need {
-    /// To be cut: nobody spoke.
+    /// To be cut: the peer was silent.
     CutSilent,
     /// To be cut: a frame did not end in time.
     CutUnfinished,
@@ -67,7 +67,7 @@ pub(super) enum Need {
     Acks,
 }
 
-/// Somebody who has connected.
+/// A process that has connected.
 #[derive(Debug)]
 pub(super) struct Visitor {
     pub(super) id: ConnId,
@@ -148,7 +148,7 @@ impl Conn {
         self.output().held = account.nothing();
     }
 
-    /// What came so far.
+    /// The input so far.
     pub(super) fn input(&self) -> MutexGuard<'_, FrameInput> {
         self.input.lock().even_if_poisoned()
     }
@@ -216,7 +216,7 @@ impl Conn {
         true
     }
 
-    /// Answers the peer on whose request a worker is; false if it takes no answers.
+    /// Answers the peer whose request a worker handles; false if it takes no answers.
     pub(super) fn answer(&self, now: Millis, id: u64, reply: Reply) -> bool {
         self.with_output(now, |output, stream| match reply {
             Reply::Ack(_) => {
@@ -261,8 +261,8 @@ impl Conn {
         self.poller.add(&self.stream, self.token())
     }
 
-    /// Has its worker end it without reading what has come: a peer that writes is told at once, not when it has
-    /// tried for long enough.
+    /// Has its worker end it without reading the rest of its input: a peer that writes gets an error at once, not after a long
+    /// time of trying.
     pub(super) fn cut(&self) {
         self.is_cut.store(true, Ordering::Relaxed);
         self.stream.shut_down();
@@ -282,7 +282,7 @@ impl Conn {
         super::FIRST_CONN + self.id.0
     }
 
-    /// What it needs now that time has passed.
+    /// Its needs now that time has passed.
     pub(super) fn need(&self, now: Millis) -> Option<Need> {
         if now.0 >= self.speaks_by.load(Ordering::Relaxed) {
             return Some(if self.has_spoken.load(Ordering::Relaxed) {

@@ -16,18 +16,18 @@ use crate::frame::{HEAD_BYTES, HELLO_BYTES_MAX, Head};
 use crate::message::Request;
 use crate::shm::Window;
 
-/// What has arrived of a frame so far.
+/// The part of a frame that has arrived so far.
 #[derive(Debug)]
 pub(super) struct FrameInput {
     /// The first bytes of a frame whose meta bytes are not whole.
     begun: Vec<u8>,
     /// A message whose blobs are not whole.
     filling: Option<Filling>,
-    /// What the peer lends.
+    /// The memory that the peer lends.
     pub(super) window: Option<Arc<Window>>,
     /// The longest frame that is taken.
     pub(super) n_bytes_max: u64,
-    /// What it counts as.
+    /// Its share of the budget.
     pub(super) held: Held,
 }
 
@@ -39,7 +39,7 @@ struct Filling {
     n_filled: usize,
 }
 
-/// What a read brought.
+/// The result of a read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Came {
     /// Bytes in the buffer; others went to where they belong.

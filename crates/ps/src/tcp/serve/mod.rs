@@ -38,10 +38,10 @@ use crate::lines::{self, Severity};
 use crate::message::Reply;
 use crate::refusal::Refusal;
 use crate::server::{Action, End, Server, ServerMemory, Store, Work};
+use base::EvenIfPoisoned;
 use conn::{Conn, Need};
 use poller::{Poller, Token};
 use published::Published;
-use tensor::EvenIfPoisoned;
 use turns::Turns;
 
 /// Answers to others up to this size are written at once; longer ones by their own workers.
@@ -52,9 +52,9 @@ const CONNS_MAX: usize = 16_384;
 const CONN_DESCRIPTORS: u64 = 2;
 /// How often the dead are looked for.
 const TICK: Duration = Duration::from_millis(100);
-/// The same for a server that is about to end: trainers wait for who comes after it.
+/// The same for a server that is about to end: trainers wait for its successor.
 const LAST_TICK: Duration = Duration::from_millis(10);
-/// How long a peer has to say who it is.
+/// How long a peer has to send its greeting.
 const HELLO_TIMEOUT_MS: u64 = 30_000;
 /// A frame that has begun must end within this.
 const FRAME_TIMEOUT_MS: u64 = FRAME_TIMEOUT.as_millis() as u64;
@@ -64,7 +64,7 @@ const WRITE_TIMEOUT_MS: u64 = WRITE_TIMEOUT.as_millis() as u64;
 const COMPLAINTS_MAX: usize = 256;
 /// How long peers have to close their connections at the end.
 const CLOSING: Duration = Duration::from_secs(2);
-/// Threads that serve, whatever the cores: while one has work that lasts, its connections wait.
+/// Number of serving threads, regardless of cores: while one has long work, its connections wait.
 const WORKERS: std::ops::RangeInclusive<usize> = 4..=64;
 
 /// Tokens of the listeners; those of connections follow.
@@ -76,7 +76,7 @@ const FIRST_CONN: Token = 2;
 #[derive(Clone, Debug, Default)]
 pub struct Stop(Arc<StopFlags>);
 
-/// What is wanted of a server, and what it says to that.
+/// Wishes to a server, and its answers to them.
 #[derive(Debug, Default)]
 struct StopFlags {
     end: AtomicBool,
@@ -121,7 +121,7 @@ impl Listener {
         Self::bind_with(endpoint, Access::default())
     }
 
-    /// Binds for those who know a secret.
+    /// Binds for processes that know a secret.
     pub fn bind_with(endpoint: &Endpoint, access: Access) -> Result<Self> {
         let access = access_at(&access.named(format!("server-{endpoint}")), endpoint)?;
         let fail = |source| Error::Bind { endpoint: endpoint.clone(), source };
@@ -190,7 +190,7 @@ impl Listener {
         driver.pollers.iter().for_each(|poller| poller.close());
         drop(driver.long().take());
         for worker in workers {
-            // A worker ends when it is told; it does not panic.
+            // A worker ends when it is asked to; it does not panic.
             let _ = worker.join();
         }
         end
@@ -256,7 +256,7 @@ struct Driver<S> {
     store: Arc<S>,
     /// Where work goes that takes long.
     long: Mutex<Option<Long>>,
-    /// Units of a round that nobody has begun.
+    /// Units of a round that no worker has begun.
     units: Mutex<VecDeque<Work>>,
     conns: RwLock<BTreeMap<ConnId, Arc<Conn>>>,
     /// Connections whose peers have not proved that they belong to the job, the oldest first.
@@ -266,14 +266,14 @@ struct Driver<S> {
     clock: Clock,
     over: Mutex<bool>,
     changed: Condvar,
-    /// What was said of bad connections.
+    /// Complaints about bad connections, so that each is logged once.
     complaints: Mutex<BTreeSet<String>>,
     log: LineSink,
     /// Shared with the store.
     memory: ServerMemory,
 }
 
-/// Work whose end is told to who wants to see everything; nothing is measured for nobody.
+/// Logs the end and duration of work: rare work at the debug level, other work at the trace level. Measures nothing when that level is off.
 struct WorkTold {
     name: &'static str,
     is_rare: bool,
@@ -339,7 +339,7 @@ impl<S: Store + 'static> Driver<S> {
         workers
     }
 
-    /// A thread for work that takes long: nobody waits for it but who asked.
+    /// Starts a thread for long work: only the request that asked for it waits.
     fn start_long(self: &Arc<Self>, name: &str, works: Receiver<Work>) -> Option<JoinHandle<()>> {
         let driver = self.clone();
         let one = move |work: Work| {
@@ -359,7 +359,7 @@ impl<S: Store + 'static> Driver<S> {
         let told = WorkTold::begin(&work);
         let done = {
             let _busy = work.counted().and_then(|seconds| BUSY.begin(seconds));
-            if let Some(keys) = work.keys().filter(|_| count::is_on()) {
+            if let Some(keys) = work.keys().filter(|_| metrics::is_on()) {
                 counters::looked_up(keys);
             }
             work.run(&*self.store)
@@ -368,7 +368,7 @@ impl<S: Store + 'static> Driver<S> {
         self.act(own, |server, now| server.done(now, done));
     }
 
-    /// Applies units of a round as long as there are some that nobody has begun.
+    /// Applies units of a round while there are some that no worker has begun.
     fn do_units(&self, own: Option<&Conn>) {
         loop {
             // Not as a condition: the lock would be held while the unit is applied.
@@ -395,8 +395,8 @@ impl<S: Store + 'static> Driver<S> {
             if *over || stop.is_set() {
                 *over = true;
                 drop(over);
-                // What is said of this server afterwards is its last numbers.
-                if count::is_on() {
+                // The last numbers are all that is known of this server afterwards.
+                if metrics::is_on() {
                     self.publish(&mut published);
                 }
                 return self.server().end();
@@ -420,8 +420,7 @@ impl<S: Store + 'static> Driver<S> {
         }
     }
 
-    /// Tells what the protocol knows to who watches the job. The sizes of tables are asked for before the
-    /// protocol is held.
+    /// Publishes the state of the protocol for watchers of the job. The sizes of tables are read before the protocol is locked.
     fn publish(&self, published: &mut Published) {
         let size = self.store.size();
         let (stats, n_trainers) = self.server().watched(size);
@@ -459,7 +458,7 @@ impl<S: Store + 'static> Driver<S> {
             Action::Run(work) if work.is_long() => {
                 if let Some(Long { saves, cuts }) = &*self.long() {
                     let long = if work.is_of_cuts() { cuts } else { saves };
-                    // Its thread ends after all who send.
+                    // Its thread ends after all senders.
                     let _ = long.send(work);
                 }
             }
@@ -508,7 +507,7 @@ impl<S: Store + 'static> Driver<S> {
                 Need::Acks => conn.flush_acks(now, false),
                 Need::CutUnfinished => conn.stream.shut_down(),
                 Need::CutSilent => {
-                    self.complain("a connection on which nobody spoke was cut");
+                    self.complain("a silent connection was cut");
                     conn.stream.shut_down();
                 }
                 Need::CutDeaf => {

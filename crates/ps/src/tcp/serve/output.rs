@@ -1,8 +1,8 @@
 //! Answers of a connection: written as far as the peer takes them at once, the rest when it takes
 //! more.
 //!
-//! Nothing here waits. What cannot be written stays in line, as the answer it is: tensors are not
-//! copied, however slow the peer.
+//! Nothing here waits. An answer that cannot be written stays in line as it is: tensors are not copied,
+//! however slow the peer.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::io::{self, IoSlice, Write};
@@ -33,9 +33,9 @@ pub(super) struct Output {
     owed: BTreeSet<u64>,
     /// Memory that the peer can read.
     sharing: Sharing,
-    /// Bytes of answers that nobody else holds.
+    /// Bytes of answers that are held only here.
     n_bytes: u64,
-    /// What they count as.
+    /// Their share of the budget.
     pub(super) held: Held,
 }
 
@@ -49,7 +49,7 @@ struct Unacknowledged {
 struct Answer {
     id: u64,
     reply: Reply,
-    /// What was made of it, once it was begun.
+    /// Its bytes, once it was begun.
     begun: Option<Begun>,
 }
 
@@ -102,7 +102,7 @@ impl Output {
         self.owed.insert(id);
     }
 
-    /// The peer lends memory, or has opened ours. What it lends, and what to answer.
+    /// The peer lends memory, or has opened ours. Returns the memory that it lends, and the answer.
     pub(super) fn lend(&mut self, lend: &Lend) -> Option<(Arc<Window>, Reply)> {
         self.sharing.opened(lend.opened);
         let window = self.sharing.open(&lend.offer)?;

@@ -13,13 +13,13 @@ use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::io::Errno;
 
-/// What a source is told apart by.
+/// The identity of a source.
 pub(super) type Token = u64;
 
 /// Reported when the worker is woken.
 pub(super) const WOKEN: Token = u64::MAX;
 
-/// What can be done with a source.
+/// A source that is ready, and for which operations.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ready {
     pub(super) token: Token,

@@ -1,11 +1,11 @@
-//! What the protocol of a server knows, for who watches the job.
+//! The state of a server's protocol, for watchers of the job.
 
 use std::time::Instant;
 
 use crate::counters::{self, SERVER};
 use crate::message::Stats;
 
-/// What the state machine of a server knows, about once a second.
+/// Publishes the state of a server's state machine, about once a second.
 #[derive(Debug, Default)]
 pub(super) struct Published {
     last: Option<Instant>,
@@ -16,7 +16,7 @@ pub(super) struct Published {
 impl Published {
     /// Whether it is time.
     pub(super) fn is_due(&self) -> bool {
-        count::is_on() && self.last.is_none_or(|last| last.elapsed().as_millis() >= 900)
+        metrics::is_on() && self.last.is_none_or(|last| last.elapsed().as_millis() >= 900)
     }
 
     /// Takes over what a server knows.

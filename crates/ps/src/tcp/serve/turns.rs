@@ -1,8 +1,8 @@
-//! Who has to wait before its proof is looked at, and which peers are known by their keys.
+//! Which connections wait before their proofs are checked, and which peers are known by their keys.
 
 use std::sync::{Arc, Mutex};
 
-use tensor::EvenIfPoisoned;
+use base::EvenIfPoisoned;
 
 use super::Driver;
 use super::conn::Conn;
@@ -21,8 +21,7 @@ pub(super) struct Turns {
 }
 
 impl<S: Store + 'static> Driver<S> {
-    /// When the proof of somebody who has connected is looked at; never, if too many wait already, or if it comes
-    /// from too far.
+    /// When the proof of a new connection is checked; None if too many wait already, or if it comes from too far away.
     pub(super) fn turn_of(&self, stream: &Stream) -> Option<Millis> {
         let now = self.clock.now();
         if stream.is_too_far(&self.listener.access) {
@@ -43,7 +42,7 @@ impl<S: Store + 'static> Driver<S> {
         }
     }
 
-    /// Goes on with connections whose turn has come.
+    /// Continues with connections whose turn has come.
     pub(super) fn open_held(&self) {
         let now = self.clock.now();
         let due: Vec<Arc<Conn>> = {
@@ -79,8 +78,8 @@ impl<S: Store + 'static> Driver<S> {
         }
     }
 
-    /// A peer has proved that it belongs to the job. Where there is no secret, it does not yet: whoever has a key
-    /// still counts as a stranger until it was let in as a trainer.
+    /// Records that a peer has proved that it belongs to the job. Without a secret, a key alone is not enough: the peer counts as
+    /// a stranger until it is let in as a trainer.
     pub(super) fn let_in(&self, conn: &Conn) {
         conn.count_in(&self.budget.account());
         match conn.shown() {

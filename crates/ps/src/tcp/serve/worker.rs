@@ -1,11 +1,11 @@
-//! What a worker does: takes connections that have something to say, and serves them.
+//! The loop of a worker: takes connections with input, and serves them.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tensor::EvenIfPoisoned;
+use base::EvenIfPoisoned;
 
 use super::conn::{Conn, Visitor};
 use super::input::FrameInput;
@@ -104,8 +104,8 @@ impl<S: Store + 'static> Driver<S> {
         }
     }
 
-    /// Goes on with the proof that a peer belongs to the job. Nothing of the job is told to one that does
-    /// not, and nothing is kept for it.
+    /// Continues with the proof that a peer belongs to the job. A peer without one learns nothing of the job, and nothing is kept
+    /// for it.
     fn prove(&self, conn: &Conn) {
         if self.has_lost_its_turn(conn) {
             return self.drop_conn(conn);
@@ -206,8 +206,7 @@ impl<S: Store + 'static> Driver<S> {
         }
     }
 
-    /// Ends a connection, either because of an error that the peer is told, or because the peer
-    /// closed it.
+    /// Ends a connection, either because of an error, which is sent to the peer, or because the peer closed it.
     fn end_conn(&self, conn: &Conn, error: Option<Error>) {
         if let Some(error) = error {
             self.complain(&format!("a connection was cut: {error}"));
@@ -247,7 +246,7 @@ impl<S: Store + 'static> Driver<S> {
             self.acceptor().add(unix, UNIX)
         });
         if listening.is_err() || near.is_some_and(|near| near.is_err()) {
-            self.complain("nobody can connect: the system refuses to watch the port");
+            self.complain("new connections are impossible: the system refuses to watch the port");
         }
         self.arm_listeners();
     }

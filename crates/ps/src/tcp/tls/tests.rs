@@ -123,7 +123,7 @@ fn bytes_arrive_whole_in_any_pieces() {
     assert!(came.iter().enumerate().all(|(at, &byte)| byte == (at % 251) as u8));
 }
 
-/// One that does not use TLS and one that does: whoever connects is told, and does not try again.
+/// One side with TLS and one without: the connecting side gets the error and does not try again.
 #[test]
 fn a_side_without_tls_is_found_out() {
     let plain = || Access { tls: None, ..made() };

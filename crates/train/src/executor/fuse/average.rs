@@ -53,7 +53,7 @@ impl Kernel for AverageSgd {
     }
 }
 
-/// What is done to a sum.
+/// The operation on a sum.
 #[derive(Clone, Copy)]
 struct ScaleBias<T> {
     scale: T,

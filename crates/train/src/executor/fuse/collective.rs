@@ -1,7 +1,7 @@
-//! Exchanges with other trainers that go on while other ops run: an op begins, another one waits.
+//! Exchanges with other trainers that run beside other ops: one op begins, another one waits.
 //!
-//! The wait stands before the first op that touches the variable. So gradients travel while the backward
-//! pass goes on, and an update waits for its own gradient only.
+//! The wait stands before the first op that touches the variable. So gradients travel during the
+//! backward pass, and an update waits for its own gradient only.
 
 use std::collections::{HashMap, HashSet};
 
@@ -31,7 +31,7 @@ impl Kernel for Finish {
     }
 }
 
-/// There are no streams here: ops that wait for one go, where they change nothing.
+/// Streams do not exist here: ops that wait for one are dropped, where they change nothing.
 pub(super) fn drop_syncs(plan: &mut BlockPlan) {
     let is_sync = |planned: &Planned| {
         let in_place = planned.desc.input_names("X") == planned.desc.output_names("Out");
@@ -40,10 +40,10 @@ pub(super) fn drop_syncs(plan: &mut BlockPlan) {
     plan.ops.retain(|planned| !is_sync(planned));
 }
 
-/// What the op that waits for an exchange is called.
+/// The name of the op that waits for an exchange.
 const WAIT: &str = "wait for";
 
-/// Variables whose exchange goes on in the background. Their memory is read by other trainers meanwhile.
+/// Variables that are exchanged in the background. Other trainers read their memory meanwhile.
 pub(in crate::executor) fn exchanged(plan: &BlockPlan) -> impl Iterator<Item = &String> {
     let waits = plan.ops.iter().filter(|planned| planned.desc.kind == WAIT);
     waits.flat_map(|planned| planned.desc.input_names("X"))
@@ -92,7 +92,7 @@ pub(super) fn overlap(plan: &mut BlockPlan) {
         let Ok(Some(asked)) = asked else { continue };
         let var = &asked.var;
         let in_place = planned.desc.output_names("Out") == std::slice::from_ref(var);
-        // What lives on must be there whatever happens meanwhile.
+        // A variable that outlives the run must exist even if the exchange fails.
         if !in_place
             || plan.pinned.contains(var)
             || !matches!(asked.collective, Collective::AllReduce(_))

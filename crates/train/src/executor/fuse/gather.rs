@@ -167,7 +167,7 @@ fn columns_of_parts(run: &Run<'_>, order: &[i64], width: usize, n_rows: usize) -
     Ok(columns)
 }
 
-/// What a gather must know of its table.
+/// The facts that a gather needs of its table.
 struct GatherTable {
     height: usize,
     width: usize,

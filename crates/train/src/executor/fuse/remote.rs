@@ -52,7 +52,7 @@ pub(super) fn bare_barriers(plan: &mut BlockPlan) {
     }
 }
 
-/// The cut at `at` whose pieces one `send` sends and nobody else sees.
+/// The cut at `at`, if one `send` sends its pieces and no other op reads them.
 pub(super) fn find_send(
     plan: &BlockPlan,
     program: &Program,
@@ -93,7 +93,7 @@ pub(super) fn find_send(
     Some(Replacement { gone: vec![at, send_at], at: send_at, by })
 }
 
-/// What a `send` sends, if each of its variables is whole on one server and goes now.
+/// The variables of a `send`, if each of them is whole on one server and goes now.
 fn sent_apart<'a>(planned: &'a Planned) -> Option<(&'a Grads, Vec<&'a Piece>)> {
     let Some(Route::Send(route::Send::Grads(grads))) = &planned.route else { return None };
     let whole = |sent: &'a Sent| match sent {
@@ -104,7 +104,7 @@ fn sent_apart<'a>(planned: &'a Planned) -> Option<(&'a Grads, Vec<&'a Piece>)> {
     Some((grads, apart.filter(|_| !grads.may_queue)?))
 }
 
-/// The `recv` at `at` whose pieces one `concat` joins and nobody else sees.
+/// The `recv` at `at`, if one `concat` joins its pieces and no other op reads them.
 pub(super) fn find_recv(
     plan: &BlockPlan,
     program: &Program,

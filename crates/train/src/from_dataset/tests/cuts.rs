@@ -21,7 +21,7 @@ struct Fake {
 struct Kept {
     n_asked: u64,
     n_cuts: u64,
-    /// What was at the last cut: how far the pass was, and all variables.
+    /// The state at the last cut: the progress of the pass, and all variables.
     last: Option<(Vec<u8>, BTreeMap<String, Value>)>,
 }
 
@@ -38,7 +38,7 @@ impl Fake {
         vars.collect()
     }
 
-    /// The job goes back; says from where the pass goes on.
+    /// The job goes back; returns the place where the pass continues.
     fn go_back(&self, before: &BTreeMap<String, Value>) -> Option<Vec<u8>> {
         let last = self.state.lock().unwrap().last.take();
         let (inside, vars) = match last {

@@ -63,10 +63,10 @@ mod tests {
         refuses(b"not a pickle", 0);
         refuses(b"\x80\x02}q\x00", 5);
         refuses(b"\x80\x02cos\nsystem\n", 2); // Would run a command in Python.
-        refuses(b"\x80\x02K\x01.", 4); // A number is no dictionary.
+        refuses(b"\x80\x02K\x01.", 4); // A number is not a dictionary.
         refuses(b"\x80\x02}X\xff\xff\xff\xff", 3); // 4 GiB announced.
         refuses(b"\x80\x02}h\x07", 3); // Nothing was put there.
-        refuses(b"\x80\x02}(u(t.", 7); // A tuple is no dictionary.
+        refuses(b"\x80\x02}(u(t.", 7); // A tuple is not a dictionary.
         refuses(b"\x80\x02R", 2);
     }
 

@@ -24,7 +24,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<HashMap<String, Tensor>, Failure> {
     }
 }
 
-/// What can be on the stack. Copying one is cheap: what is large is shared.
+/// An item of the stack. Copying one is cheap: large contents are shared.
 #[derive(Clone)]
 enum Item {
     Mark,
@@ -168,7 +168,7 @@ impl<'a> Machine<'a> {
                 return Ok(Item::Global(known));
             }
         }
-        Err("it asks for something that is no part of an array")
+        Err("it asks for something that is not part of an array")
     }
 
     /// Counts what is copied: text becomes bytes, bytes an array, each once. A pickle that has the

@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
+use base::EvenIfPoisoned;
 use program::trainers::{Expected, TrainerGroup};
 use ps::Endpoint;
 use ps::collective::{Collective, Exchanged, Failure, Terms};
 use ps::tcp::{Membership, Mesh, MeshSettings};
-use tensor::{EvenIfPoisoned, Tensor, Value};
+use tensor::{Tensor, Value};
 
 use crate::error::{Error, Result};
 use crate::remote::JobStart;
@@ -15,7 +16,7 @@ use crate::remote::JobStart;
 /// Instead of the number of a checkpoint: there is none; nobody has looked for one.
 const NONE: i64 = -1;
 const UNKNOWN: i64 = i64::MIN;
-/// What to do where machines have different ones.
+/// Advice for machines with different checkpoints.
 const MERGE: &str = "so merge the folders of checkpoints of all machines, copy the result to all of them, and start the job again";
 
 /// The trainers that this one has met, and what it has agreed on with them.

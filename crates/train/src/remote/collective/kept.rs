@@ -1,4 +1,4 @@
-//! What trainers without servers keep of each other, so that one that died can come back.
+//! The state that trainers without servers keep of each other, so that one that died can come back.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -30,10 +30,10 @@ pub(super) struct KeptCut {
     journals: Vec<Vec<Arc<[u8]>>>,
 }
 
-/// What a trainer tells the others at a cut.
+/// A trainer's message to the others at a cut.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Told {
-    /// What only it has.
+    /// The state that only it has.
     pub(super) own: Vec<u8>,
     /// Its journal since the last cut.
     pub(super) journal: Vec<u8>,
@@ -73,7 +73,7 @@ pub(super) fn digests(state: &LocalState) -> Vec<u8> {
     to.0
 }
 
-/// Takes the variables out of a state that are the same on all trainers, who told these digests.
+/// Takes out of a state the variables that are equal on all trainers, by the digests that they sent.
 pub(super) fn take_common(state: &mut LocalState, all: &[Vec<u8>]) -> Result<Variables> {
     let mut common: Option<BTreeSet<(u64, &str, u64)>> = None;
     for bytes in all {
@@ -104,7 +104,7 @@ impl KeptCut {
         let mut own = Vec::with_capacity(told.len());
         for (journal, told) in journals.iter_mut().zip(told) {
             journal.push(told.journal.into());
-            // What repeats takes no memory.
+            // Repeated parts take no memory.
             if journal.len() >= PARTS_MAX
                 && let Some(one) = compacted(&journal.concat())
             {
@@ -170,7 +170,7 @@ impl KeptCut {
     }
 }
 
-/// The cut that all go back to: the newest that everybody has who has not just begun. `None` if all have
+/// The cut that all go back to: the newest that every trainer has, apart from trainers that have just begun. `None` if all have
 /// just begun, or have no cut in common.
 pub(super) fn base<'a>(lists: impl Iterator<Item = &'a [u64]>) -> Option<u64> {
     let mut common: Option<Vec<u64>> = None;

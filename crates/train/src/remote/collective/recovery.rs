@@ -1,8 +1,8 @@
-//! Trainers without servers that let one back in which died: at cuts each keeps what all others have, and
-//! whoever is started again gets it from one that lives.
+//! Recovery of jobs without servers: at cuts each trainer keeps the state of all others, and a restarted
+//! one gets it from one that lives.
 //!
-//! Cuts, journals and doing things again are those of jobs with servers ([`crate::recover`]); only who keeps
-//! them is different. All trainers begin the same exchanges, so their number says to all where a cut is.
+//! Cuts, journals and doing things again are those of jobs with servers ([`crate::recover`]); only their
+//! keeper is different. All trainers begin the same exchanges, so their number says to all where a cut is.
 
 use std::time::{Duration, Instant};
 
@@ -27,7 +27,7 @@ pub(crate) struct EventTrainers {
     pub(crate) sum: Option<u64>,
 }
 
-/// What a trainer keeps, and when it keeps more.
+/// The state that a trainer keeps, and when it keeps more.
 #[derive(Debug)]
 pub(super) struct Keeping {
     every: Duration,

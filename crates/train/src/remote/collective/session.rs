@@ -20,7 +20,7 @@ pub(crate) struct Exchanging<'a> {
     program: &'a Program,
     sums: &'a mut ProgramSums,
     has_agreed: bool,
-    /// What was begun and not waited for.
+    /// Exchanges that were begun and not awaited.
     pending: Vec<Pending>,
 }
 
@@ -76,7 +76,7 @@ impl<'a> Exchanging<'a> {
         Ok(Pending { var: asked.var.clone(), number })
     }
 
-    /// What an exchange came to; the value as it was if that fails.
+    /// Ends an exchange; the value stays as it was if that fails.
     fn end(&mut self, pending: &Pending, value: &mut Value) -> Result<()> {
         let joined = self.group.joined().ok_or_else(|| host(Error::NoTrainers))?;
         match joined.mesh.wait(pending.number) {

@@ -1,4 +1,4 @@
-//! What trainers compare of their programs.
+//! The sums by which trainers compare their programs.
 
 use program::op::collective::{asked, members};
 use program::{OpDesc, Program, role};

@@ -1,4 +1,4 @@
-//! The trainers that this one exchanges with, where there are no servers.
+//! The trainers that this one exchanges with, in a job without servers.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::Joined;
 use super::recovery::{EventTrainers, Keeping};
 use crate::error::{Error, Result};
 use crate::remote::JobStart;
-use crate::remote::exchange::Exchange;
+use crate::remote::exchange::{Direct, Exchange};
 use crate::remote::links::Links;
 use crate::remote::locks::{Ordered, OrderedGuard, Rank};
 
@@ -30,6 +30,10 @@ impl Default for Group {
 }
 
 impl Exchange for Group {
+    fn direct(&self) -> Option<&Direct> {
+        None
+    }
+
     /// Leaves the other trainers without a word: they meet again.
     fn forget(&self) {
         let joined = self.known().joined.take();
@@ -47,8 +51,7 @@ impl Group {
         self.known().joined.clone()
     }
 
-    /// The checkpoint that all trainers must begin from. One that was started again in a job that keeps cuts goes on
-    /// from these.
+    /// The checkpoint that all trainers must begin from. A restarted one in a job that keeps cuts continues from these.
     pub(super) fn start_to_compare(&self, links: &Links) -> Option<JobStart> {
         let keeps = self.keeps_cuts();
         links.settings().start.clone().filter(|_| !keeps)

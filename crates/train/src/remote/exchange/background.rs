@@ -4,8 +4,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use program::distributed::ServerId;
-use program::distributed::route::{Grads, LookUpRoute, Recv, Send, Sent};
+use program::distributed::route::{Grads, Recv, Send, Sent};
 use program::{Distributed, Result};
 use ps::lines;
 use tensor::{Tensor, Value};
@@ -19,7 +18,7 @@ use crate::remote::in_flight::{Seen, Staleness};
 use crate::remote::install;
 use crate::remote::links::Links;
 use crate::remote::locks::{Ordered, OrderedGuard, Rank};
-use crate::remote::rows::{self, RowsRequest};
+use crate::remote::rows::RowsRequest;
 use crate::remote::session::host;
 use crate::scope::Scope;
 
@@ -147,6 +146,10 @@ impl Background {
 }
 
 impl Exchange for Background {
+    fn direct(&self) -> Option<&Direct> {
+        Some(&self.direct)
+    }
+
     fn begin(&self, step: &mut ExchangeStep<'_>, scope: &Scope) {
         // Parameters are waited for here that ops of other threads have: those must not wait for us.
         let Some(sender) = self.sender().filter(|_| step.job.is_some()) else { return };
@@ -162,14 +165,6 @@ impl Exchange for Background {
         }
     }
 
-    fn memory(&self, links: &Links, n_bytes: usize) -> Tensor {
-        self.direct.memory(links, n_bytes)
-    }
-
-    fn close(&self, links: &Links, servers: &[ServerId]) -> Result<()> {
-        self.direct.barrier(links, servers)
-    }
-
     fn receive(&self, step: &mut ExchangeStep<'_>, recv: &Recv, out: &mut [Tensor]) -> Result<()> {
         if recv.may_skip && self.has_sender() {
             return Ok(()); // It fetches.
@@ -179,17 +174,6 @@ impl Exchange for Background {
             self.ask_next_rows(step);
         }
         self.direct.receive(step.links, recv, out)
-    }
-
-    fn look_up(
-        &self,
-        step: &mut ExchangeStep<'_>,
-        route: &Arc<LookUpRoute>,
-        ids: &[&Tensor],
-        out: &mut [Tensor],
-    ) -> Result<()> {
-        self.direct.flush(step.links).map_err(host)?;
-        rows::look_up(self, step, route, ids, out)
     }
 
     fn end(&self, step: &mut ExchangeStep<'_>, _: &Scope) -> TrainResult<()> {

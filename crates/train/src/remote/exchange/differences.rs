@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use program::distributed::ServerId;
-use program::distributed::route::{LookUpRoute, Recv, Send};
+use program::distributed::route::Send;
+use program::remote::HeldLookUp;
 use program::{Distributed, Result};
 use tensor::{Tensor, Value};
 
@@ -12,7 +12,6 @@ use crate::recover::{GeoState, LocalState};
 use crate::remote::geo::Geo;
 use crate::remote::links::Links;
 use crate::remote::locks::{Ordered, OrderedGuard, Rank};
-use crate::remote::rows;
 use crate::remote::session::host;
 use crate::scope::Scope;
 
@@ -31,7 +30,7 @@ impl Differences {
         self.geo.lock()
     }
 
-    /// Goes on with what was kept, from the values that servers have.
+    /// Continues with the state of a cut, from the values that servers have.
     pub(in crate::remote) fn restore(
         &self,
         job: &Arc<Distributed>,
@@ -41,9 +40,23 @@ impl Differences {
     ) {
         self.geo().restore(job, scope, params, state);
     }
+
+    /// The same for tables of which this trainer holds some rows.
+    pub(in crate::remote) fn restore_held(
+        &self,
+        links: &Links,
+        scope: &Scope,
+        state: &GeoState,
+    ) -> crate::error::Result<()> {
+        self.geo().restore_held(links, scope, state)
+    }
 }
 
 impl Exchange for Differences {
+    fn direct(&self) -> Option<&Direct> {
+        Some(&self.direct)
+    }
+
     fn send(&self, step: &mut ExchangeStep<'_>, send: &Send, values: &[&Value]) -> Result<()> {
         match send {
             Send::Grads(_) => self.direct.send(step, send, values),
@@ -64,27 +77,14 @@ impl Exchange for Differences {
         }
     }
 
-    fn memory(&self, links: &Links, n_bytes: usize) -> Tensor {
-        self.direct.memory(links, n_bytes)
-    }
-
-    fn close(&self, links: &Links, servers: &[ServerId]) -> Result<()> {
-        self.direct.barrier(links, servers)
-    }
-
-    fn receive(&self, step: &mut ExchangeStep<'_>, recv: &Recv, out: &mut [Tensor]) -> Result<()> {
-        self.direct.receive(step.links, recv, out)
-    }
-
-    fn look_up(
+    fn look_up_held(
         &self,
         step: &mut ExchangeStep<'_>,
-        route: &Arc<LookUpRoute>,
-        ids: &[&Tensor],
+        look_up: HeldLookUp<'_>,
         out: &mut [Tensor],
     ) -> Result<()> {
         self.direct.flush(step.links).map_err(host)?;
-        rows::look_up(self, step, route, ids, out)
+        self.geo().look_up(step.links, look_up, out)
     }
 
     fn end(&self, step: &mut ExchangeStep<'_>, scope: &Scope) -> crate::error::Result<()> {
@@ -96,10 +96,6 @@ impl Exchange for Differences {
             return self.geo().step(step.links, job, scope);
         }
         self.direct.flush(step.links)
-    }
-
-    fn settle(&self, links: &Links) -> crate::error::Result<()> {
-        self.direct.flush(links)
     }
 
     fn stop(&self, links: &Links, scope: &Scope) -> crate::error::Result<()> {

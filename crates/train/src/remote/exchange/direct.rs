@@ -1,4 +1,4 @@
-//! What goes straight to the servers, in step with the program.
+//! Messages straight to the servers, in step with the program.
 
 use program::Result;
 use program::distributed::route::{Recv, Send, Sent};
@@ -14,7 +14,7 @@ use crate::remote::locks::{Ordered, OrderedGuard, Rank};
 use crate::remote::session::{host, join, tensor_of};
 use crate::remote::traffic::Traffic;
 
-/// What is under way between this trainer and its servers.
+/// Messages under way between this trainer and its servers.
 pub(in crate::remote) struct Direct(Ordered<Traffic>);
 
 impl Default for Direct {

@@ -13,6 +13,7 @@ use std::time::Instant;
 
 use program::distributed::route::{LookUpRoute, Recv, Send};
 use program::distributed::{ExchangeKind, Mode, ServerId};
+use program::remote::HeldLookUp;
 use program::{Distributed, Error, Result};
 use tensor::{Tensor, Value};
 
@@ -26,10 +27,12 @@ use super::communicator::Bundle;
 use super::in_flight::Seen;
 use super::links::Links;
 use super::prefetch::Prefetch;
+use super::rows;
+use super::session::host;
 use crate::recover::LocalState;
 use crate::scope::Scope;
 
-/// What one run knows of its exchanges.
+/// The exchanges of one run.
 pub(super) struct ExchangeStep<'a> {
     pub(super) links: &'a Links,
     /// The job of the program, if it belongs to one.
@@ -38,7 +41,7 @@ pub(super) struct ExchangeStep<'a> {
     pub(super) prefetch: &'a mut Prefetch,
     /// Gradients for the sender in the background.
     pub(super) bundle: Bundle,
-    /// What the parameters contain of this trainer's own steps, if this run put them to use.
+    /// This trainer's own steps that the parameters contain, if this run put them to use.
     pub(super) seen: Option<Seen>,
     /// When the run began to compute.
     pub(super) start: Instant,
@@ -67,61 +70,71 @@ impl<'a> ExchangeStep<'a> {
     }
 }
 
-/// A way of exchanging. Ops of a step call the first methods; the others are for the job as a whole.
+/// A way of exchanging. Ops of a step call the first methods; the others are for the job as a whole. What a way does not
+/// do in its own manner goes straight to the servers.
 pub(super) trait Exchange: std::marker::Send + Sync {
+    /// What goes straight to the servers; nothing where there are none.
+    fn direct(&self) -> Option<&Direct>;
+
     /// A run begins: parameters that came meanwhile go into the scope.
     fn begin(&self, _step: &mut ExchangeStep<'_>, _scope: &Scope) {}
 
     /// Hands values over.
-    fn send(&self, _step: &mut ExchangeStep<'_>, _send: &Send, _values: &[&Value]) -> Result<()> {
-        Err(no_servers())
+    fn send(&self, step: &mut ExchangeStep<'_>, send: &Send, values: &[&Value]) -> Result<()> {
+        self.direct().ok_or_else(no_servers)?.send(step, send, values)
     }
 
     /// Memory for the next value of a variable that was handed over for good.
-    fn memory(&self, _links: &Links, _n_bytes: usize) -> Tensor {
-        Tensor::default()
+    fn memory(&self, links: &Links, n_bytes: usize) -> Tensor {
+        self.direct().map_or_else(Tensor::default, |direct| direct.memory(links, n_bytes))
     }
 
     /// Everything of this step was handed over.
-    fn close(&self, _links: &Links, _servers: &[ServerId]) -> Result<()> {
-        Err(no_servers())
+    fn close(&self, links: &Links, servers: &[ServerId]) -> Result<()> {
+        self.direct().ok_or_else(no_servers)?.barrier(links, servers)
     }
 
     /// Fills variables with what servers have.
-    fn receive(
-        &self,
-        _step: &mut ExchangeStep<'_>,
-        _recv: &Recv,
-        _out: &mut [Tensor],
-    ) -> Result<()> {
-        Err(no_servers())
+    fn receive(&self, step: &mut ExchangeStep<'_>, recv: &Recv, out: &mut [Tensor]) -> Result<()> {
+        self.direct().ok_or_else(no_servers)?.receive(step.links, recv, out)
     }
 
     /// Rows of a table.
     fn look_up(
         &self,
+        step: &mut ExchangeStep<'_>,
+        route: &Arc<LookUpRoute>,
+        ids: &[&Tensor],
+        out: &mut [Tensor],
+    ) -> Result<()> {
+        self.direct().ok_or_else(no_servers)?.flush(step.links).map_err(host)?;
+        rows::look_up(self, step, route, ids, out)
+    }
+
+    /// Rows of a table of which this trainer holds some (GEO).
+    fn look_up_held(
+        &self,
         _step: &mut ExchangeStep<'_>,
-        _route: &Arc<LookUpRoute>,
-        _ids: &[&Tensor],
+        _look_up: HeldLookUp<'_>,
         _out: &mut [Tensor],
     ) -> Result<()> {
         Err(no_servers())
     }
 
     /// A run is over: sends what ops left to be sent. The scope is free again.
-    fn end(&self, _step: &mut ExchangeStep<'_>, _scope: &Scope) -> crate::error::Result<()> {
-        Ok(())
+    fn end(&self, step: &mut ExchangeStep<'_>, _scope: &Scope) -> crate::error::Result<()> {
+        self.settle(step.links)
     }
 
-    /// What servers' answers to questions asked from now on contain of this trainer's own steps: all
-    /// of them. What is sent in the background is waited for until it is on its way.
+    /// Waits until background messages are on their way. Returns this trainer's own steps that later answers of servers contain:
+    /// all of them.
     fn wait_written(&self) -> Seen {
         Seen::default()
     }
 
     /// Sends what is queued.
-    fn settle(&self, _links: &Links) -> crate::error::Result<()> {
-        Ok(())
+    fn settle(&self, links: &Links) -> crate::error::Result<()> {
+        self.direct().map_or(Ok(()), |direct| direct.flush(links))
     }
 
     /// The last exchange of a trainer: what it learnt goes out, and the parameters come into the scope.
@@ -130,7 +143,11 @@ pub(super) trait Exchange: std::marker::Send + Sync {
     }
 
     /// Drops what is under way: the job goes back, or another one begins.
-    fn forget(&self);
+    fn forget(&self) {
+        if let Some(direct) = self.direct() {
+            direct.forget();
+        }
+    }
 
     /// Adds what only this trainer knows to the state for a cut.
     fn save(&self, _state: &mut LocalState, _scope: Option<&Scope>) {}

@@ -1,8 +1,8 @@
-//! What GEO has learnt and servers do not know, for a cut.
+//! Changes that GEO has learnt and servers do not know, for a cut.
 //!
 //! A trainer's values are x = old + d. At a cut the servers keep their values, and the trainer keeps d.
-//! After a rollback old is what servers have now, and x is that and d: what others had learnt by the
-//! cut is in it, as after an exchange.
+//! After a rollback old is the value of the servers, and x is old + d: it contains the changes of
+//! others up to the cut, as after an exchange.
 
 use std::ops::Sub;
 use std::sync::Arc;
@@ -10,6 +10,7 @@ use std::sync::Arc;
 use program::Distributed;
 use tensor::{DType, Element, Rows, Tensor};
 
+use super::held::held_tables;
 use super::{Geo, origins, put};
 use crate::recover::{GeoState, GeoTable};
 use crate::remote::rows_of::{add_tensor, pick, subtract};
@@ -17,8 +18,8 @@ use crate::row_set::RowSet;
 use crate::scope::Scope;
 
 impl Geo {
-    /// What is to be kept; nothing if no parameter was noted yet. Nothing is copied but what was learnt:
-    /// a table may be large, and a step waits for this.
+    /// The state to keep; nothing if no parameter was noted yet. Copies only learnt changes: a table may be large, and a step
+    /// waits for this.
     pub(in crate::remote) fn save(&mut self, scope: &Scope) -> Option<GeoState> {
         let job = self.job.clone()?;
         let mut state = GeoState { n_steps: self.n_steps, ..GeoState::default() };
@@ -45,6 +46,7 @@ impl Geo {
                 _ => {}
             });
         }
+        self.save_held(scope, &mut state);
         Some(state)
     }
 
@@ -56,7 +58,7 @@ impl Geo {
         params: impl Iterator<Item = (String, Tensor)>,
         state: &GeoState,
     ) {
-        *self = Self { job: Some(job.clone()), ..Self::default() };
+        *self = Self { job: Some(job.clone()), held: held_tables(job), ..Self::default() };
         self.learn(scope, params, state);
     }
 

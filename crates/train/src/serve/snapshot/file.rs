@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 
-use count::Phase;
 use crc32fast::Hasher;
 use durable::{Access, Replacement};
+use metrics::Phase;
 
 use super::header::Header;
 use crate::error::{BadSnapshot, SnapshotResult};
