@@ -87,7 +87,7 @@ def needs_mounts():
 @pytest.mark.parametrize(
     "mount, outputs, text",
     [
-        ("mount -t tmpfs -o size=1m none kept", "4", "there is no space for snapshots in "),
+        ("mount -t tmpfs -o size=1m none kept", "4", "no space is left for snapshots in "),
         # There is space for a trial, but not for the model.
         ("mount -t tmpfs -o size=6m none kept", "3000", "o space"),
         ("mount -t tmpfs -o ro none kept", "4", "snapshots cannot be written to "),
@@ -118,7 +118,7 @@ def test_a_disk_that_stays_full_does_not_keep_a_job_from_its_end(job):
         with pytest.raises(OSError):
             while True:
                 filler.write(bytes(4096))
-    wait_until("a cut that fails", lambda: "there is no cut" in said(job.folder), context=lambda: said(job.folder))
+    wait_until("a cut that fails", lambda: "was not made: " in said(job.folder), context=lambda: said(job.folder))
     (job.folder / "enough").touch()
     job.expect("job", 0)
     assert "the last snapshot" in said(job.folder) and "no space" in said(job.folder), said(job.folder)

@@ -126,7 +126,7 @@ def test_nobody_at_the_address(cluster):
     own = {**meeting(1), **away, "TRAINING_ROLE": "TRAINER"}
     cluster.start("trainer", SCRIPT, "sync", **own)
     log = cluster.expect("trainer", 1)
-    assert "RuntimeError: nobody answered at the rendezvous 192.0.2.77:1" in log
+    assert "RuntimeError: no process answered at the rendezvous 192.0.2.77:1" in log
 
 
 def test_ctrl_c_at_the_rendezvous(cluster):

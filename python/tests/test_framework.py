@@ -138,7 +138,7 @@ def test_memory_optimize_checks_its_arguments():
         fluid.memory_optimize(program, level=2)
     with pytest.raises(ValueError, match="skip_opt_set as set"):
         fluid.memory_optimize(program, skip_opt_set="x")
-    with pytest.raises(ValueError, match="skip_opt_set names nobody, which is no variable"):
+    with pytest.raises(ValueError, match="skip_opt_set names nobody, which is not a variable"):
         fluid.memory_optimize(program, skip_opt_set={"nobody"})
     with pytest.raises(TypeError):
         fluid.memory_optimize("program")

@@ -273,9 +273,3 @@ def test_an_id_beyond_the_height_is_named(tmp_path, mode, layer):
 def test_what_cannot_be_kept_by_rows_is_refused_with_words(tmp_path):
     with pytest.raises(AssertionError, match="`lamb` changes rows that no gradient lists"):
         train(tmp_path / "lamb", "alone", "sparse_embedding", "2**63 - 1", "lamb")
-    ids = fluid.layers.data("ids", [1], dtype="int64")
-    fluid.optimizer.SGD(0.1).minimize(fluid.layers.mean(sign_rows.table(ids, "sparse_embedding", 2**63 - 1, "half")))
-    config = fluid.DistributeTranspilerConfig()
-    config.sync_mode, config.geo_sgd_mode = False, True
-    with pytest.raises(Exception, match="trainers of GEO hold it"):
-        fluid.DistributeTranspiler(config).transpile(0, pservers="127.0.0.1:6174", trainers=1, sync_mode=False)

@@ -84,7 +84,7 @@ def size_of_journals(cluster):
 
 def test_a_journal_has_a_limit(cluster):
     start(cluster, "job", FLAGS_journal_mb="1")
-    full = "which is as much as is kept of it (FLAGS_journal_mb)"
+    full = "the limit of its journal (FLAGS_journal_mb)"
     wait_until("the limit", lambda: full in trainer_log(cluster), context=cluster.logs)
     sizes = []
     for _ in range(3):

@@ -30,7 +30,7 @@ def no_servers():
     transpile(pservers="")
 
 
-@mistake(ValueError, "`127.0.0.1` is no end point", "`host:port`")
+@mistake(ValueError, "`127.0.0.1` is not an end point", "`host:port`")
 def a_server_without_a_port():
     transpile(pservers="127.0.0.1")
 

@@ -75,7 +75,7 @@ LINES = {
     "an end point without a port": (
         ["launch_ps", "--endpoints", "127.0.0.1", "train.py"],
         2,
-        ["`127.0.0.1` is no end point", "`host:port`"],
+        ["`127.0.0.1` is not an end point", "`host:port`"],
     ),
     "another number of servers than end points": (
         ["launch_ps", "--server_num", "2", "--endpoints", "127.0.0.1:7170", "train.py"],

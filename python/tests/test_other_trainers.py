@@ -96,5 +96,5 @@ def test_passes_that_were_made_are_not_made_again(counting):
     job.start(2, "--resume", "snapshots")
     job.finish()
     assert job.counts() == {3: N_FILES * N_LINES}, job.logs()
-    assert "pass 1: all trainers before had made it" in job.log("workerlog.0"), job.logs()
+    assert "pass 1: the former trainers completed it" in job.log("workerlog.0"), job.logs()
 

@@ -63,7 +63,7 @@ def test_a_job_trains_on_while_its_disk_takes_nothing(disk, job, undisturbed, fa
         disturbed.wait_for_step(20, n_cuts=1)
         [own] = disk.disks
         own.fill() if fault == "full" else own.forbid_writing()
-        failed = lambda at: "there is no cut" in disturbed.log("serverlog.%d" % at)  # noqa: E731
+        failed = lambda at: "was not made: " in disturbed.log("serverlog.%d" % at)  # noqa: E731
         disturbed.wait_for("a warning", lambda: failed(0) or failed(1))
         wait_for_more_steps(disturbed)
         own.free() if fault == "full" else own.allow_writing()

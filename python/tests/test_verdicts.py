@@ -141,9 +141,9 @@ def test_a_full_disk_is_said_with_its_server_and_a_remedy(job):
         job.wait("a snapshot", lambda view: "last snapshot" in [figure["label"] for figure in view["figures"]])
         disk.fill()
         words = job.wait_for_cause("problem")
-        assert re.match(r"Server [01]: there is no space for snapshots in .*snapshots", words), words
+        assert re.match(r"Server [01]: no space is left for snapshots in .*snapshots", words), words
         assert "Free space on this disk" in words, words
-        job.cluster.wait_for("launcher", "there is no space for snapshots in ")
+        job.cluster.wait_for("launcher", "no space is left for snapshots in ")
         assert "The script slows the job" not in job.cluster.log("launcher").rpartition("no space")[2]
         disk.free()
         job.wait("space", lambda view: view["judgement"]["cause"] != "problem")

@@ -71,6 +71,7 @@ pub use share::remove_share;
 pub use shuffle::Exchange;
 pub use slot::{Slot, SlotKind};
 pub use source::{
-    CopyOptions, HdfsAccess, HdfsClient, HdfsEntry, S3Access, S3Key, Stores, expand, is_pattern,
+    ContainerAgent, CopyOptions, HdfsAccess, HdfsClient, HdfsEntry, S3Access, S3Key, S3KeySource,
+    Stores, WebIdentity, expand, is_pattern,
 };
 pub use times::{NO_TIME, time_of_text, time_seconds, time_text};

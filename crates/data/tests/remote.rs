@@ -7,7 +7,9 @@ mod support;
 use std::io::Write;
 use std::time::Duration;
 
-use data::{Dataset, DatasetKind, Error, Positions, Reader, Slot};
+use data::{
+    ContainerAgent, Dataset, DatasetKind, Error, Positions, Reader, S3KeySource, Slot, WebIdentity,
+};
 use support::{Fault, FileServer};
 
 /// Lines of one slot with their numbers.
@@ -252,4 +254,117 @@ fn a_local_pass_goes_on_at_its_byte() {
     std::fs::write(&path, text(10)).unwrap();
     let error = go_on(&files, &positions, |_| {}).unwrap_err();
     assert!(matches!(&error, Error::FileShorter { found: 10, .. }), "{error}");
+}
+
+/// A key of an agent; it expires so many seconds from now.
+fn key_json(id: &str, seconds: u64) -> String {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    let until = data::time_text(((now.as_secs() + seconds) * 1_000_000 + 1) as i64);
+    format!(r#"{{"AccessKeyId":"{id}","SecretAccessKey":"s","Token":"t","Expiration":"{until}Z"}}"#)
+}
+
+fn in_bucket(server: &FileServer, keys: S3KeySource) -> Dataset {
+    let mut dataset = dataset(&["s3://bucket/a".to_string(), "s3://bucket/b".to_string()], 10);
+    let stores = &mut dataset.settings_mut().stores;
+    stores.s3.endpoint = Some(format!("http://{}", server.address));
+    stores.s3.key = keys;
+    stores.patience = Duration::from_secs(2);
+    dataset
+}
+
+fn store() -> FileServer {
+    let server = FileServer::start();
+    server.put("bucket/a", &text(10), "\"1\"");
+    server.put("bucket/b", &text(10), "\"1\"");
+    server
+}
+
+/// The requests for files of the bucket, and those for keys.
+fn told(server: &FileServer) -> (Vec<String>, Vec<String>) {
+    server.texts().into_iter().partition(|text| text.contains(" /bucket/"))
+}
+
+#[test]
+fn the_agent_of_a_container_gives_the_key_once_a_pass() {
+    let server = store();
+    let folder = tempfile::tempdir().unwrap();
+    let token_file = folder.path().join("token");
+    std::fs::write(&token_file, "let me in\n").unwrap();
+    let agent = ContainerAgent {
+        url: server.url("agent"),
+        token: Some("not this one".to_string()),
+        token_file: Some(token_file.clone()),
+    };
+    server.put("agent", key_json("container", 3600).as_bytes(), "\"1\"");
+    let keys = S3KeySource::Container(agent);
+    assert_eq!(read(&mut in_bucket(&server, keys.clone())).unwrap().len(), 20);
+    let (files, agents) = told(&server);
+    assert_eq!(agents.len(), 1, "{agents:?}");
+    assert!(agents[0].contains("authorization: let me in\r\n"), "{agents:?}");
+    assert_eq!(files.len(), 2, "{files:?}");
+    for file in &files {
+        assert!(file.contains("credential=container/"), "{file}");
+        assert!(file.contains("x-amz-security-token: t\r\n"), "{file}");
+    }
+    // A key that is about to expire is fetched again for the next file.
+    server.put("agent", key_json("short", 60).as_bytes(), "\"1\"");
+    assert_eq!(read(&mut in_bucket(&server, keys.clone())).unwrap().len(), 20);
+    assert_eq!(told(&server).1.len(), 2);
+    std::fs::remove_file(&token_file).unwrap();
+    let error = read(&mut in_bucket(&server, keys)).unwrap_err();
+    assert!(error.to_string().contains("cannot read the token file"), "{error}");
+}
+
+#[test]
+fn the_agent_of_a_machine_gives_the_key_of_its_role() {
+    let server = store();
+    let host = format!("http://{}", server.address);
+    let keys = S3KeySource::Instance(host);
+    // Without an agent, requests are not signed.
+    assert_eq!(read(&mut in_bucket(&server, keys.clone())).unwrap().len(), 20);
+    assert!(told(&server).0.iter().all(|file| !file.contains("authorization")));
+    let roles = "latest/meta-data/iam/security-credentials/";
+    server.put("latest/api/token", b"agent token", "\"1\"");
+    server.put(roles, b"trainer\n", "\"1\"");
+    server.put(&format!("{roles}trainer"), key_json("machine", 3600).as_bytes(), "\"1\"");
+    assert_eq!(read(&mut in_bucket(&server, keys.clone())).unwrap().len(), 20);
+    let (files, agents) = told(&server);
+    assert!(agents[0].starts_with("PUT /latest/api/token"), "{agents:?}");
+    assert!(agents[0].contains("x-aws-ec2-metadata-token-ttl-seconds: "), "{agents:?}");
+    assert!(agents[1..].iter().all(|text| text.contains("x-aws-ec2-metadata-token: agent token")));
+    assert!(files.iter().all(|file| file.contains("credential=machine/")), "{files:?}");
+    // A refusal says that no key was found.
+    server.state.lock().unwrap().files.remove("/latest/api/token");
+    server.fail(&[Fault::Status(404), Fault::Status(403)]);
+    let error = read(&mut in_bucket(&server, keys)).unwrap_err();
+    assert!(error.to_string().contains("the agent of this machine gave no key"), "{error}");
+}
+
+#[test]
+fn a_token_file_is_exchanged_for_a_key() {
+    let server = store();
+    let folder = tempfile::tempdir().unwrap();
+    let token_file = folder.path().join("token");
+    std::fs::write(&token_file, "a.b+c").unwrap();
+    let identity = WebIdentity {
+        endpoint: Some(format!("http://{}/", server.address)),
+        role: "arn:aws:iam::1:role/r".to_string(),
+        session: "me".to_string(),
+        token_file,
+    };
+    let keys = S3KeySource::WebIdentity(identity);
+    server.fail(&[Fault::Status(403)]);
+    let error = read(&mut in_bucket(&server, keys.clone())).unwrap_err();
+    assert!(error.to_string().contains("the token service at http://"), "{error}");
+    server.texts();
+    let answer = "<r><Credentials><SessionToken>t</SessionToken><SecretAccessKey>s</SecretAccessKey>\
+        <Expiration>2999-01-01T00:00:00Z</Expiration><AccessKeyId>web</AccessKeyId></Credentials></r>";
+    server.put("", answer.as_bytes(), "\"1\"");
+    assert_eq!(read(&mut in_bucket(&server, keys)).unwrap().len(), 20);
+    let (files, services) = told(&server);
+    assert_eq!(services.len(), 1, "{services:?}");
+    let form = "Action=AssumeRoleWithWebIdentity&Version=2011-06-15&RoleArn=arn%3Aaws%3Aiam%3A%3A1%3Arole%2Fr\
+        &RoleSessionName=me&WebIdentityToken=a.b%2Bc";
+    assert!(services[0].starts_with("POST / ") && services[0].ends_with(form), "{services:?}");
+    assert!(files.iter().all(|file| file.contains("credential=web/")), "{files:?}");
 }

@@ -135,6 +135,19 @@ pub(crate) const S3_TOKEN: &[&str] = &["AWS_SESSION_TOKEN"];
 pub(crate) const S3_PROFILE: &[&str] = &["AWS_PROFILE", "AWS_DEFAULT_PROFILE"];
 pub(crate) const S3_CREDENTIALS: &[&str] = &["AWS_SHARED_CREDENTIALS_FILE"];
 pub(crate) const S3_CONFIG: &[&str] = &["AWS_CONFIG_FILE"];
+/// The role of a token file, the file, the name of the session, and the service that exchanges it for a key.
+pub(crate) const S3_ROLE: &[&str] = &["AWS_ROLE_ARN"];
+pub(crate) const S3_TOKEN_FILE: &[&str] = &["AWS_WEB_IDENTITY_TOKEN_FILE"];
+pub(crate) const S3_SESSION: &[&str] = &["AWS_ROLE_SESSION_NAME"];
+pub(crate) const S3_TOKEN_SERVICE: &[&str] = &["AWS_ENDPOINT_URL_STS"];
+/// The agent of a container: a path or an address, and the token that it asks for.
+pub(crate) const S3_CONTAINER_PATH: &[&str] = &["AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"];
+pub(crate) const S3_CONTAINER_URL: &[&str] = &["AWS_CONTAINER_CREDENTIALS_FULL_URI"];
+pub(crate) const S3_CONTAINER_TOKEN: &[&str] = &["AWS_CONTAINER_AUTHORIZATION_TOKEN"];
+pub(crate) const S3_CONTAINER_TOKEN_FILE: &[&str] = &["AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"];
+/// The agent of a machine, and whether it must not be asked.
+pub(crate) const S3_INSTANCE: &[&str] = &["AWS_EC2_METADATA_SERVICE_ENDPOINT"];
+pub(crate) const S3_NO_INSTANCE: &[&str] = &["AWS_EC2_METADATA_DISABLED"];
 /// A file with the certificates of those who may vouch for servers.
 pub(crate) const CERTIFICATES: &[&str] = &["AWS_CA_BUNDLE", "SSL_CERT_FILE"];
 /// Who asks a Hadoop file system for files.

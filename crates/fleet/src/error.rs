@@ -474,7 +474,7 @@ pub enum SnapshotError {
         folder: PathBuf,
     },
     /// The disk is full, or the user has used up a share of it.
-    #[error("there is no space for snapshots in {}: {source}", .folder.display())]
+    #[error("no space is left for snapshots in {}: {source}", .folder.display())]
     NoSpace {
         /// The folder.
         folder: PathBuf,

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use data::{HdfsAccess, S3Access, S3Key, Stores};
+use data::{ContainerAgent, HdfsAccess, S3Access, S3Key, S3KeySource, Stores, WebIdentity};
 
 use crate::env::{self, EnvVars};
 
@@ -13,15 +13,10 @@ pub fn stores(var: &dyn Fn(&str) -> Option<String>) -> Stores {
     let vars = EnvVars(var);
     let first = |names| vars.first(names).map(|found| found.value);
     let profile = Profile::read(vars);
-    let own_key = match (first(env::S3_KEY), first(env::S3_SECRET)) {
-        (Some(id), Some(secret)) => Some(S3Key { id, secret, token: first(env::S3_TOKEN) }),
-        _ => None,
-    };
-    let s3 = S3Access {
-        endpoint: first(env::S3_ENDPOINT).or_else(|| profile.get("endpoint_url")),
-        region: first(env::S3_REGION).or_else(|| profile.get("region")),
-        key: own_key.or_else(|| profile.key()),
-    };
+    let endpoint = first(env::S3_ENDPOINT).or_else(|| profile.get("endpoint_url"));
+    let key = key_source(vars, &profile, endpoint.is_none());
+    let region = first(env::S3_REGION).or_else(|| profile.get("region"));
+    let s3 = S3Access { endpoint, region, key };
     let hdfs = HdfsAccess {
         user: first(env::HADOOP_USER),
         has_command: has_command(&first(env::SEARCH_PATH).unwrap_or_default()),
@@ -29,6 +24,68 @@ pub fn stores(var: &dyn Fn(&str) -> Option<String>) -> Stores {
     };
     let certificates = first(env::CERTIFICATES).map(PathBuf::from);
     Stores { s3, hdfs, certificates, ..Stores::default() }
+}
+
+/// The agents of containers and machines.
+const CONTAINER_AGENT: &str = "http://169.254.170.2";
+const INSTANCE_AGENT: &str = "http://169.254.169.254";
+/// Hosts that may be asked for a key without TLS: those of agents, and this machine.
+const AGENT_HOSTS: [&str; 6] =
+    ["169.254.170.2", "169.254.170.23", "[fd00:ec2::23]", "127.0.0.1", "localhost", "[::1]"];
+
+/// The source of the key of requests: variables, a token file, a profile, the agent of a container, and for Amazon's own store
+/// the agent of the machine.
+fn key_source(vars: EnvVars<'_>, profile: &Profile, is_amazon: bool) -> S3KeySource {
+    let first = |names| vars.first(names).map(|found| found.value);
+    if let (Some(id), Some(secret)) = (first(env::S3_KEY), first(env::S3_SECRET)) {
+        return S3KeySource::Fixed(S3Key { id, secret, token: first(env::S3_TOKEN) });
+    }
+    let identity = |role: Option<String>, file: Option<String>| {
+        let session = first(env::S3_SESSION).unwrap_or_else(|| "paddlewheel".to_string());
+        let endpoint = first(env::S3_TOKEN_SERVICE);
+        let identity =
+            WebIdentity { endpoint, role: role?, session, token_file: PathBuf::from(file?) };
+        Some(S3KeySource::WebIdentity(identity))
+    };
+    let from_variables = || identity(first(env::S3_ROLE), first(env::S3_TOKEN_FILE));
+    let from_profile = || {
+        let token_file = profile.get("web_identity_token_file");
+        profile
+            .key()
+            .map(S3KeySource::Fixed)
+            .or_else(|| identity(profile.get("role_arn"), token_file))
+    };
+    let from_machine = || {
+        let said = first(env::S3_INSTANCE);
+        let is_off = first(env::S3_NO_INSTANCE).is_some_and(|off| off.eq_ignore_ascii_case("true"));
+        let host = said.or_else(|| is_amazon.then(|| INSTANCE_AGENT.to_string()));
+        let host = host.filter(|_| !is_off)?;
+        Some(S3KeySource::Instance(host.trim_end_matches('/').to_string()))
+    };
+    from_variables()
+        .or_else(from_profile)
+        .or_else(|| container_agent(vars).map(S3KeySource::Container))
+        .or_else(from_machine)
+        .unwrap_or_default()
+}
+
+/// The agent of the container, if there is one. One that is neither near nor asked with TLS is ignored: it would learn the token.
+fn container_agent(vars: EnvVars<'_>) -> Option<ContainerAgent> {
+    let first = |names| vars.first(names).map(|found| found.value);
+    let path = first(env::S3_CONTAINER_PATH).map(|path| format!("{CONTAINER_AGENT}{path}"));
+    let url = path.or_else(|| first(env::S3_CONTAINER_URL))?;
+    let rest = url.strip_prefix("http://").unwrap_or_default();
+    let host = rest.split('/').next().unwrap_or_default();
+    let name = if host.ends_with(']') {
+        host
+    } else {
+        host.rsplit_once(':').map_or(host, |(name, _)| name)
+    };
+    if !url.starts_with("https://") && !AGENT_HOSTS.contains(&name) {
+        return None;
+    }
+    let token_file = first(env::S3_CONTAINER_TOKEN_FILE).map(PathBuf::from);
+    Some(ContainerAgent { url, token: first(env::S3_CONTAINER_TOKEN), token_file })
 }
 
 /// Whether `hadoop` would be found.
@@ -105,14 +162,46 @@ mod tests {
             ("SSL_CERT_FILE", "/ca.pem"),
         ]);
         let key = S3Key { id: "id".into(), secret: "secret".into(), token: None };
-        assert_eq!(found.s3.key, Some(key));
+        assert_eq!(found.s3.key, S3KeySource::Fixed(key));
         assert_eq!(found.s3.endpoint.as_deref(), Some("http://s3"));
         assert_eq!(found.s3.region.as_deref(), Some("eu"));
         assert_eq!(found.hdfs.user.as_deref(), Some("me"));
         assert_eq!(found.certificates, Some(PathBuf::from("/ca.pem")));
         assert!(!found.hdfs.has_command);
-        // Half of a key is none.
-        assert_eq!(of(&[("AWS_ACCESS_KEY_ID", "id")]).s3.key, None);
+        // Half of a key is none: the machine is asked.
+        let half = of(&[("AWS_ACCESS_KEY_ID", "id")]).s3.key;
+        assert_eq!(half, S3KeySource::Instance("http://169.254.169.254".to_string()));
+    }
+
+    #[test]
+    fn containers_machines_and_token_files_stand_for_keys() {
+        let role = ("AWS_ROLE_ARN", "arn:r");
+        let token = ("AWS_WEB_IDENTITY_TOKEN_FILE", "/t");
+        let path = ("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "/v2/x");
+        let found = of(&[role, token, path]).s3.key;
+        let S3KeySource::WebIdentity(identity) = found else { panic!("{found:?}") };
+        assert_eq!((identity.role.as_str(), identity.session.as_str()), ("arn:r", "paddlewheel"));
+        let container = |found: S3KeySource| match found {
+            S3KeySource::Container(agent) => Some(agent.url),
+            _ => None,
+        };
+        let url = container(of(&[role, path]).s3.key);
+        assert_eq!(url.as_deref(), Some("http://169.254.170.2/v2/x"));
+        let full = |url| container(of(&[("AWS_CONTAINER_CREDENTIALS_FULL_URI", url)]).s3.key);
+        for near in
+            ["http://127.0.0.1:80/k", "http://[::1]:80/k", "http://[fd00:ec2::23]/k", "https://h/k"]
+        {
+            assert_eq!(full(near).as_deref(), Some(near));
+        }
+        for far in ["http://example.org/k", "http://127.0.0.1.example.org/k", "ftp://127.0.0.1/k"] {
+            assert_eq!(full(far), None, "{far}");
+        }
+        // Another store does not know the keys of Amazon's machines.
+        let other = ("AWS_ENDPOINT_URL", "http://minio:9000");
+        assert_eq!(of(&[other]).s3.key, S3KeySource::Unsigned);
+        assert_eq!(of(&[("AWS_EC2_METADATA_DISABLED", "TRUE")]).s3.key, S3KeySource::Unsigned);
+        let said = of(&[other, ("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://[::1]:1/")]).s3.key;
+        assert_eq!(said, S3KeySource::Instance("http://[::1]:1".to_string()));
     }
 
     #[test]
@@ -126,11 +215,18 @@ mod tests {
         let config = "# notes\n[profile other]\nregion = us-west-2\ns3 =\n  region = nested\n";
         std::fs::write(folder.join("config"), config).unwrap();
         let path = home.path().to_str().unwrap();
-        assert_eq!(of(&[("HOME", path)]).s3.key.unwrap().id, "a");
+        let id = |access: &S3Access| match &access.key {
+            S3KeySource::Fixed(key) => Some(key.id.clone()),
+            _ => None,
+        };
+        assert_eq!(id(&of(&[("HOME", path)]).s3).as_deref(), Some("a"));
         let other = of(&[("HOME", path), ("AWS_PROFILE", "other")]).s3;
         let key = S3Key { id: "c".into(), secret: "d=".into(), token: Some("t".into()) };
-        assert_eq!((other.key, other.region.as_deref()), (Some(key), Some("us-west-2")));
-        assert_eq!(of(&[("HOME", path), ("AWS_PROFILE", "none")]).s3.key, None);
+        assert_eq!(
+            (other.key, other.region.as_deref()),
+            (S3KeySource::Fixed(key), Some("us-west-2"))
+        );
+        assert_eq!(id(&of(&[("HOME", path), ("AWS_PROFILE", "none")]).s3), None);
     }
 
     #[test]

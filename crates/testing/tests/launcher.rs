@@ -557,7 +557,7 @@ fn a_full_disk_is_an_error_at_the_start() {
     command.args(["-c", &limited]).current_dir(job.cluster.folder());
     job.cluster.start("launcher", command);
     assert_eq!(job.cluster.wait("launcher", LIMIT).code(), Some(1), "{}", job.said());
-    assert!(job.said().contains("error: there is no space for snapshots in "), "{}", job.said());
+    assert!(job.said().contains("error: no space is left for snapshots in "), "{}", job.said());
 }
 
 /// All processes of a job know one secret, which nobody else sees.

@@ -8,7 +8,6 @@ use std::sync::atomic::AtomicBool;
 
 use super::address::{Address, ObjectName};
 use super::hdfs::HdfsClient;
-use super::s3::Bucket;
 use super::tries::Tries;
 use super::{Remotes, Stores};
 use crate::error::{Error, Result};
@@ -77,7 +76,7 @@ fn matching(name: &str, stores: &Stores) -> Result<Vec<String>> {
 
 /// The keys of a bucket that match a pattern.
 fn keys(name: &str, object: ObjectName<'_>, remotes: &Remotes) -> Result<Vec<String>> {
-    let bucket = Bucket::new(object.bucket, &remotes.stores.s3, remotes.web()?)?;
+    let bucket = remotes.bucket(object.bucket)?;
     let fixed = object.key.find(['*', '?', '[']).unwrap_or(object.key.len());
     let pattern: Vec<&str> = object.key.split('/').collect();
     let (mut found, mut next) = (Vec::new(), None);

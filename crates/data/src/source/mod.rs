@@ -12,6 +12,7 @@ mod glob;
 mod hdfs;
 mod http;
 mod s3;
+mod s3_keys;
 mod sign;
 mod tries;
 mod web;
@@ -31,7 +32,9 @@ pub(crate) use ahead::ReadAhead;
 pub(crate) use blocks::RemoteBlocks;
 pub use glob::{expand, is_pattern};
 pub use hdfs::{CopyOptions, HdfsClient, HdfsEntry};
-pub use s3::{S3Access, S3Key};
+pub use s3::S3Access;
+use s3_keys::S3Keys;
+pub use s3_keys::{ContainerAgent, S3Key, S3KeySource, WebIdentity};
 use tries::{StoreFailure, Tries};
 use web::Web;
 pub use webhdfs::HdfsAccess;
@@ -159,12 +162,13 @@ fn skipped(mut opening: Opening, from: u64) -> std::result::Result<Opening, Stor
 pub(crate) struct Remotes {
     stores: Stores,
     web: OnceLock<Arc<Web>>,
+    s3_keys: OnceLock<Arc<S3Keys>>,
     stop: Arc<AtomicBool>,
 }
 
 impl Remotes {
     pub(crate) fn new(stores: &Stores, stop: Arc<AtomicBool>) -> Self {
-        Self { stores: stores.clone(), web: OnceLock::new(), stop }
+        Self { stores: stores.clone(), web: OnceLock::new(), s3_keys: OnceLock::new(), stop }
     }
 
     fn web(&self) -> Result<Arc<Web>> {
@@ -175,14 +179,20 @@ impl Remotes {
         Ok(self.web.get_or_init(|| web).clone())
     }
 
+    /// A bucket of the object store. All buckets of a pass share one key.
+    fn bucket(&self, name: &str) -> Result<s3::Bucket> {
+        let (access, web) = (&self.stores.s3, self.web()?);
+        let keys = || Arc::new(S3Keys::new(access.key.clone(), access.region(), web.clone()));
+        let keys = self.s3_keys.get_or_init(keys).clone();
+        s3::Bucket::new(name, access, keys, web)
+    }
+
     /// The file of this name.
     pub(crate) fn file(&self, name: &str) -> Result<Place> {
         let source: Arc<dyn StoreFile> = match Address::of(name)? {
             Address::Local(path) => return Ok(Place::Local(path.to_string())),
             Address::Http(url) => Arc::new(http::HttpFile::new(url, self.web()?)),
-            Address::S3(object) => {
-                Arc::new(s3::S3Object::new(object, &self.stores.s3, self.web()?)?)
-            }
+            Address::S3(object) => Arc::new(s3::S3Object::new(object, self.bucket(object.bucket)?)),
             Address::Hdfs(path) => {
                 let node = webhdfs::NameNode::new(name, &path, &self.stores.hdfs, self.web()?)?;
                 Arc::new(webhdfs::HdfsFile::new(node, path.path))

@@ -1,10 +1,10 @@
 //! Files of object stores that speak S3.
 
-use std::fmt;
 use std::sync::Arc;
 
 use super::address::ObjectName;
 use super::http::{opening, range};
+use super::s3_keys::{S3KeySource, S3Keys};
 use super::sign::{SignedTime, Unsigned, sign};
 use super::tries::StoreFailure;
 use super::web::{Reply, RequestHeader, Web, element};
@@ -21,25 +21,14 @@ pub struct S3Access {
     pub endpoint: Option<String>,
     /// The region; `us-east-1` if none is said.
     pub region: Option<String>,
-    /// Signs requests; without it only public files can be read.
-    pub key: Option<S3Key>,
+    /// The source of the key that signs requests.
+    pub key: S3KeySource,
 }
 
-/// An access key.
-#[derive(Clone, PartialEq, Eq)]
-pub struct S3Key {
-    /// Its public part.
-    pub id: String,
-    /// Its secret part.
-    pub secret: String,
-    /// What makes it a temporary one.
-    pub token: Option<String>,
-}
-
-/// The secret is not shown.
-impl fmt::Debug for S3Key {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "S3Key({})", self.id)
+impl S3Access {
+    /// The region of requests.
+    pub(super) fn region(&self) -> &str {
+        self.region.as_deref().unwrap_or(REGION)
     }
 }
 
@@ -51,13 +40,19 @@ pub(super) struct Bucket {
     host: String,
     /// What stands before the key, encoded.
     base: String,
-    access: S3Access,
+    region: String,
+    keys: Arc<S3Keys>,
     web: Arc<Web>,
 }
 
 impl Bucket {
-    pub(super) fn new(name: &str, access: &S3Access, web: Arc<Web>) -> Result<Self> {
-        let region = access.region.as_deref().unwrap_or(REGION);
+    pub(super) fn new(
+        name: &str,
+        access: &S3Access,
+        keys: Arc<S3Keys>,
+        web: Arc<Web>,
+    ) -> Result<Self> {
+        let region = access.region();
         let (scheme, host, base) = match &access.endpoint {
             Some(endpoint) => {
                 let bad = || Error::BadAddress {
@@ -88,7 +83,7 @@ impl Bucket {
                 }
             }
         };
-        Ok(Self { scheme, host, base, access: access.clone(), web })
+        Ok(Self { scheme, host, base, region: region.to_string(), keys, web })
     }
 
     fn get(
@@ -102,25 +97,21 @@ impl Bucket {
         if !query.is_empty() {
             url += &format!("?{query}");
         }
-        let headers = match &self.access.key {
-            Some(secret) => {
+        let headers = match self.keys.key()? {
+            Some(key) => {
                 let request = Unsigned { host: &self.host, path: &path, query, range };
-                let region = self.access.region.as_deref().unwrap_or(REGION);
-                sign(request, secret, region, &SignedTime::now())
+                sign(request, &key, &self.region, &SignedTime::now())
             }
             None => range.into_iter().collect(),
         };
         self.web.get(&url, &headers)
     }
 
-    /// Says of what was refused to strangers that nobody asked for it.
+    /// Adds to a refusal that the request was not signed, if so.
     fn hint(&self, failure: StoreFailure) -> StoreFailure {
         match failure {
-            StoreFailure::Lasting(what) if self.access.key.is_none() => {
-                StoreFailure::Lasting(format!(
-                    "{what} (the request was not signed: neither AWS_ACCESS_KEY_ID with \
-                 AWS_SECRET_ACCESS_KEY nor a profile was found)"
-                ))
+            StoreFailure::Lasting(what) if matches!(self.keys.key(), Ok(None)) => {
+                StoreFailure::Lasting(format!("{what} ({})", self.keys.advice()))
             }
             other => other,
         }
@@ -183,9 +174,8 @@ pub(super) struct S3Object {
 }
 
 impl S3Object {
-    pub(super) fn new(name: ObjectName<'_>, access: &S3Access, web: Arc<Web>) -> Result<Self> {
-        let bucket = Bucket::new(name.bucket, access, web)?;
-        Ok(Self { bucket, key: name.key.to_string() })
+    pub(super) fn new(name: ObjectName<'_>, bucket: Bucket) -> Self {
+        Self { bucket, key: name.key.to_string() }
     }
 }
 
@@ -239,12 +229,13 @@ fn unescaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::Stores;
+    use crate::source::{Remotes, Stores};
 
     fn bucket(name: &str, endpoint: Option<&str>) -> Result<Bucket> {
         let endpoint = endpoint.map(str::to_string);
-        let access = S3Access { endpoint, region: Some("eu-west-1".into()), key: None };
-        Bucket::new(name, &access, Arc::new(Web::new(&Stores::default())?))
+        let access = S3Access { endpoint, region: Some("eu-west-1".into()), ..S3Access::default() };
+        let s3 = access.clone();
+        Remotes::new(&Stores { s3, ..Stores::default() }, Arc::default()).bucket(name)
     }
 
     #[test]
@@ -283,11 +274,5 @@ mod tests {
         assert_eq!(encoded(text, "/"), "a%20b/c%2Bd%25%C3%A9");
         assert_eq!(decoded(&encoded(text, "")), text);
         assert_eq!(decoded("a+b%2"), "a b%2");
-    }
-
-    #[test]
-    fn secrets_are_not_shown() {
-        let key = S3Key { id: "id".into(), secret: "hush".into(), token: Some("hush".into()) };
-        assert_eq!(format!("{key:?}"), "S3Key(id)");
     }
 }

@@ -4,7 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use ring::{digest, hmac};
 
-use super::s3::S3Key;
+use super::s3_keys::S3Key;
 use super::web::RequestHeader;
 
 /// The SHA-256 of nothing: requests here have no body.

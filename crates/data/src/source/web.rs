@@ -43,10 +43,17 @@ pub(super) struct RequestHeader {
     pub(super) value: String,
 }
 
-/// What a request changes.
+/// A request that changes something.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum HttpChange<'a> {
     Put,
+    /// With a header, to a server that is near or does not exist.
+    PutSoon {
+        header: &'a RequestHeader,
+        within: Duration,
+    },
+    /// With the fields of a form, encoded.
+    PostForm(&'a str),
     /// With the contents of a file.
     PutFile(&'a File),
     Delete,
@@ -139,6 +146,20 @@ impl Web {
         reply(request.call())
     }
 
+    /// One request to a server that is near or does not exist. The answer comes within this time.
+    pub(super) fn get_soon(
+        &self,
+        url: &str,
+        headers: &[RequestHeader],
+        within: Duration,
+    ) -> std::result::Result<Reply, StoreFailure> {
+        let mut request = self.straight.get(url).config().timeout_global(Some(within)).build();
+        for RequestHeader { name, value } in headers {
+            request = request.header(*name, value);
+        }
+        reply(request.call())
+    }
+
     /// One request that changes something. It is not sent on to where the answer points.
     pub(super) fn change(
         &self,
@@ -147,6 +168,14 @@ impl Web {
     ) -> std::result::Result<Reply, StoreFailure> {
         reply(match change {
             HttpChange::Put => self.straight.put(url).send_empty(),
+            HttpChange::PutSoon { header, within } => {
+                let put = self.straight.put(url).config().timeout_global(Some(within)).build();
+                put.header(header.name, &header.value).send_empty()
+            }
+            HttpChange::PostForm(form) => {
+                let post = self.straight.post(url);
+                post.header("content-type", "application/x-www-form-urlencoded").send(form)
+            }
             HttpChange::PutFile(file) => {
                 let put = self.straight.put(url).header("content-type", "application/octet-stream");
                 put.send(file)

@@ -1,7 +1,7 @@
 //! A file server over HTTP that can be told to fail.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -33,6 +33,8 @@ pub(crate) struct State {
     pub(crate) has_ranges: bool,
     /// The ranges that were asked for: `path` or `path from-`.
     pub(crate) requests: Vec<String>,
+    /// The same requests as they came: the first line, the headers, the body.
+    pub(crate) texts: Vec<String>,
 }
 
 pub(crate) struct FileServer {
@@ -69,6 +71,11 @@ impl FileServer {
         self.state.lock().unwrap().faults = faults.to_vec();
     }
 
+    /// Requests as they came since the last call.
+    pub(crate) fn texts(&self) -> Vec<String> {
+        std::mem::take(&mut self.state.lock().unwrap().texts)
+    }
+
     pub(crate) fn requests(&self) -> Vec<String> {
         std::mem::take(&mut self.state.lock().unwrap().requests)
     }
@@ -80,10 +87,12 @@ fn serve(mut stream: &TcpStream, state: &Mutex<State>) -> Option<()> {
     let mut line = String::new();
     reader.read_line(&mut line).ok().filter(|&n| n > 0)?;
     let path = line.split(' ').nth(1)?.to_string();
-    let mut range = None;
+    let (mut range, mut n_body) = (None, 0);
+    let mut text = line;
     loop {
         let mut header = String::new();
         reader.read_line(&mut header).ok().filter(|&n| n > 0)?;
+        text += &header.to_lowercase();
         if header.trim().is_empty() {
             break;
         }
@@ -91,10 +100,17 @@ fn serve(mut stream: &TcpStream, state: &Mutex<State>) -> Option<()> {
         if name.eq_ignore_ascii_case("range") {
             range = value.trim().strip_prefix("bytes=").map(str::to_string);
         }
+        if name.eq_ignore_ascii_case("content-length") {
+            n_body = value.trim().parse().ok()?;
+        }
     }
+    let mut body = vec![0; n_body];
+    reader.read_exact(&mut body).ok()?;
+    text += &String::from_utf8_lossy(&body);
     let (file, fault, has_ranges) = {
         let mut state = state.lock().unwrap();
         let asked = range.as_deref().unwrap_or_default();
+        state.texts.push(text);
         state.requests.push(format!("{path} {asked}").trim().to_string());
         let fault = (!state.faults.is_empty()).then(|| state.faults.remove(0));
         (state.files.get(&path).cloned(), fault, state.has_ranges)
