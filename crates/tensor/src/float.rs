@@ -3,6 +3,7 @@
 use std::ops::{AddAssign, MulAssign, SubAssign};
 
 use crate::Element;
+use crate::gemm::HasKernel;
 
 /// Any number type of a tensor: what comparison, sum and cast kernels need.
 pub trait Number:
@@ -16,7 +17,7 @@ pub trait Number:
 }
 
 /// `f32` or `f64`: what differentiable kernels are generic over.
-pub trait Float: Number + num_traits::Float {}
+pub trait Float: Number + num_traits::Float + HasKernel {}
 
 macro_rules! number {
     ($($t:ty, $value:ident => $of:expr);*) => {$(

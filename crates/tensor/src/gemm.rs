@@ -1,7 +1,8 @@
-//! Matrix products on row-major slices, through the `gemm` crate.
+//! Matrix products on row-major slices, through the kernels of the `gemm` crates. `gemm` itself would bring those of complex
+//! numbers, too.
 #![allow(unsafe_code)]
 
-use gemm::Parallelism;
+use gemm_common::Parallelism;
 
 use crate::Float;
 
@@ -34,32 +35,64 @@ impl<'a, T> Matrix<'a, T> {
     }
 }
 
+/// A kernel: sizes m, n and k; result, its column and row stride, and whether it is read; both matrices with their strides; the
+/// factors of the result and of the product; what to conjugate.
+#[doc(hidden)]
+#[rustfmt::skip]
+pub type Kernel<T> = unsafe fn(
+    usize, usize, usize, *mut T, isize, isize, bool, *const T, isize, isize, *const T, isize, isize, T, T, bool, bool, bool, Parallelism,
+);
+
+/// Numbers with a kernel for products.
+#[doc(hidden)]
+pub trait HasKernel: Sized {
+    /// The kernel for this processor.
+    fn kernel() -> Kernel<Self>;
+}
+
+impl HasKernel for f32 {
+    fn kernel() -> Kernel<Self> {
+        gemm_f32::gemm::f32::get_gemm_fn()
+    }
+}
+
+impl HasKernel for f64 {
+    fn kernel() -> Kernel<Self> {
+        gemm_f64::gemm::f64::get_gemm_fn()
+    }
+}
+
 /// `out = alpha * a b + beta * out`, row-major. `out` is not read when `beta` is 0.
 pub fn gemm<T: Float>(alpha: T, a: Matrix<'_, T>, b: Matrix<'_, T>, beta: T, out: &mut [T]) {
     let m = a.rows;
     let k = a.columns;
-    let n = b.columns;
+    let n_columns = b.columns;
     assert_eq!(k, b.rows, "inner sizes of a matrix product");
-    assert_eq!(out.len(), m * n, "a {m} x {n} result");
-    let ((a_row, a_column), (b_row, b_column)) = (a.strides(), b.strides());
+    assert_eq!(out.len(), m * n_columns, "a {m} x {n_columns} result");
     let read_out = beta != T::zero();
+    let kernel = T::kernel();
+    // Kernels prefer results by columns: out' = b' a'. A result of one column is both.
+    let (left, right) = if n_columns > 1 { (b.t(), a.t()) } else { (a, b) };
+    let (m, n) = (left.rows, right.columns);
+    let (left_row, left_column) = left.strides();
+    let (right_row, right_column) = right.strides();
     // SAFETY: the asserts above (and in `Matrix::new`) keep every stride inside its slice, and
     // `out` is borrowed exclusively, so it overlaps neither input.
     unsafe {
-        gemm::gemm(
+        kernel(
             m,
             n,
             k,
             out.as_mut_ptr(),
+            if n_columns > 1 { n_columns as isize } else { 1 },
             1,
-            n as isize,
             read_out,
-            a.data.as_ptr(),
-            a_column,
-            a_row,
-            b.data.as_ptr(),
-            b_column,
-            b_row,
+            left.data.as_ptr(),
+            left_column,
+            left_row,
+            right.data.as_ptr(),
+            right_column,
+            right_row,
             beta,
             alpha,
             false,
