@@ -133,8 +133,8 @@ def test_errors_name_the_file_and_the_reason(web):
         numbers(dataset_of([web + "/none"]))
     with pytest.raises(ValueError, match="a web server does not list its files"):
         dataset_of([web + "/part-*"])
-    with pytest.raises(ValueError, match="`gs://` is not known here"):
-        numbers(dataset_of(["gs://bucket/key"]))
+    with pytest.raises(ValueError, match="`ftp://` is not known here"):
+        numbers(dataset_of(["ftp://host/file"]))
     with pytest.raises(ValueError, match="it names no name node"):
         numbers(dataset_of(["hdfs:/a"]))
 

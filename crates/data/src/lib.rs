@@ -71,7 +71,8 @@ pub use share::remove_share;
 pub use shuffle::Exchange;
 pub use slot::{Slot, SlotKind};
 pub use source::{
-    ContainerAgent, CopyOptions, HdfsAccess, HdfsClient, HdfsEntry, S3Access, S3Key, S3KeySource,
+    AzureAccess, AzureClient, AzureKeySource, ClientProof, ContainerAgent, CopyOptions,
+    GoogleAccess, GoogleKeySource, HdfsAccess, HdfsClient, HdfsEntry, S3Access, S3Key, S3KeySource,
     Stores, WebIdentity, expand, is_pattern,
 };
 pub use times::{NO_TIME, time_of_text, time_seconds, time_text};

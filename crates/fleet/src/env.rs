@@ -148,6 +148,24 @@ pub(crate) const S3_CONTAINER_TOKEN_FILE: &[&str] = &["AWS_CONTAINER_AUTHORIZATI
 /// The agent of a machine, and whether it must not be asked.
 pub(crate) const S3_INSTANCE: &[&str] = &["AWS_EC2_METADATA_SERVICE_ENDPOINT"];
 pub(crate) const S3_NO_INSTANCE: &[&str] = &["AWS_EC2_METADATA_DISABLED"];
+/// An emulator of Google's files, the file of a key, the folder of gcloud's settings, and the agent of a machine.
+pub(crate) const GOOGLE_ENDPOINT: &[&str] = &["STORAGE_EMULATOR_HOST"];
+pub(crate) const GOOGLE_KEY: &[&str] = &["GOOGLE_APPLICATION_CREDENTIALS"];
+pub(crate) const GOOGLE_SETTINGS: &[&str] = &["CLOUDSDK_CONFIG"];
+pub(crate) const GOOGLE_INSTANCE: &[&str] = &["GCE_METADATA_HOST"];
+/// Azure's account, its key or signature, and both in one text.
+pub(crate) const AZURE_ACCOUNT: &[&str] = &["AZURE_STORAGE_ACCOUNT", "AZURE_STORAGE_ACCOUNT_NAME"];
+pub(crate) const AZURE_KEY: &[&str] = &["AZURE_STORAGE_KEY", "AZURE_STORAGE_ACCOUNT_KEY"];
+pub(crate) const AZURE_SIGNATURE: &[&str] = &["AZURE_STORAGE_SAS_TOKEN"];
+pub(crate) const AZURE_CONNECTION: &[&str] = &["AZURE_STORAGE_CONNECTION_STRING"];
+/// An application of Azure's: its tenant, its name, its secret or token file, and the service that knows it.
+pub(crate) const AZURE_TENANT: &[&str] = &["AZURE_TENANT_ID"];
+pub(crate) const AZURE_CLIENT: &[&str] = &["AZURE_CLIENT_ID"];
+pub(crate) const AZURE_SECRET: &[&str] = &["AZURE_CLIENT_SECRET"];
+pub(crate) const AZURE_TOKEN_FILE: &[&str] = &["AZURE_FEDERATED_TOKEN_FILE"];
+pub(crate) const AZURE_AUTHORITY: &[&str] = &["AZURE_AUTHORITY_HOST"];
+/// The agent of one of Azure's machines.
+pub(crate) const AZURE_INSTANCE: &[&str] = &["AZURE_POD_IDENTITY_AUTHORITY_HOST"];
 /// A file with the certificates of those who may vouch for servers.
 pub(crate) const CERTIFICATES: &[&str] = &["AWS_CA_BUNDLE", "SSL_CERT_FILE"];
 /// Who asks a Hadoop file system for files.

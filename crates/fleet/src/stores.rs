@@ -4,7 +4,10 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use data::{ContainerAgent, HdfsAccess, S3Access, S3Key, S3KeySource, Stores, WebIdentity};
+use data::{
+    AzureAccess, AzureClient, AzureKeySource, ClientProof, ContainerAgent, GoogleAccess,
+    GoogleKeySource, HdfsAccess, S3Access, S3Key, S3KeySource, Stores, WebIdentity,
+};
 
 use crate::env::{self, EnvVars};
 
@@ -23,7 +26,8 @@ pub fn stores(var: &dyn Fn(&str) -> Option<String>) -> Stores {
         ..HdfsAccess::default()
     };
     let certificates = first(env::CERTIFICATES).map(PathBuf::from);
-    Stores { s3, hdfs, certificates, ..Stores::default() }
+    let (google, azure) = (google(vars), azure(vars));
+    Stores { s3, google, azure, hdfs, certificates, ..Stores::default() }
 }
 
 /// The agents of containers and machines.
@@ -86,6 +90,58 @@ fn container_agent(vars: EnvVars<'_>) -> Option<ContainerAgent> {
     }
     let token_file = first(env::S3_CONTAINER_TOKEN_FILE).map(PathBuf::from);
     Some(ContainerAgent { url, token: first(env::S3_CONTAINER_TOKEN), token_file })
+}
+
+/// The agent of Google's machines.
+const GOOGLE_AGENT: &str = "http://metadata.google.internal";
+
+/// Google's files: the key file of the environment, the login of gcloud, or the agent of the machine. An emulator asks for
+/// no token.
+fn google(vars: EnvVars<'_>) -> GoogleAccess {
+    let first = |names| vars.first(names).map(|found| found.value);
+    let endpoint = first(env::GOOGLE_ENDPOINT);
+    if endpoint.is_some() && first(env::GOOGLE_KEY).is_none() {
+        return GoogleAccess { endpoint, key: GoogleKeySource::Unsigned };
+    }
+    let settings = first(env::GOOGLE_SETTINGS).map(PathBuf::from);
+    let settings =
+        settings.or_else(|| first(env::HOME).map(|home| Path::new(&home).join(".config/gcloud")));
+    let login = settings.map(|folder| folder.join("application_default_credentials.json"));
+    let file = first(env::GOOGLE_KEY).map(PathBuf::from).or(login.filter(|path| path.is_file()));
+    let host = first(env::GOOGLE_INSTANCE).map(|host| format!("http://{host}"));
+    let key = file.map_or_else(
+        || GoogleKeySource::Instance(host.unwrap_or_else(|| GOOGLE_AGENT.to_string())),
+        GoogleKeySource::File,
+    );
+    GoogleAccess { endpoint, key }
+}
+
+/// Azure's files: a key or signature of the account, an application, or the agent of the machine.
+fn azure(vars: EnvVars<'_>) -> AzureAccess {
+    let first = |names| vars.first(names).map(|found| found.value);
+    let connection = first(env::AZURE_CONNECTION).unwrap_or_default();
+    let part = |name: &str| {
+        let mut parts = connection.split(';').filter_map(|part| part.split_once('='));
+        parts.find(|(known, _)| known.trim() == name).map(|(_, value)| value.trim().to_string())
+    };
+    let client = || {
+        let secret = first(env::AZURE_SECRET).map(ClientProof::Secret);
+        let file = || Some(ClientProof::TokenFile(PathBuf::from(first(env::AZURE_TOKEN_FILE)?)));
+        let proof = secret.or_else(file)?;
+        let authority = first(env::AZURE_AUTHORITY);
+        let (tenant, client) = (first(env::AZURE_TENANT)?, first(env::AZURE_CLIENT)?);
+        Some(AzureKeySource::Client(AzureClient { authority, tenant, client, proof }))
+    };
+    let account_key = first(env::AZURE_KEY).or_else(|| part("AccountKey"));
+    let signature = first(env::AZURE_SIGNATURE).or_else(|| part("SharedAccessSignature"));
+    let host = first(env::AZURE_INSTANCE).unwrap_or_else(|| INSTANCE_AGENT.to_string());
+    let key = account_key
+        .map(AzureKeySource::Account)
+        .or_else(|| signature.map(AzureKeySource::Signature))
+        .or_else(client)
+        .unwrap_or_else(|| AzureKeySource::Instance(host.trim_end_matches('/').to_string()));
+    let account = first(env::AZURE_ACCOUNT).or_else(|| part("AccountName"));
+    AzureAccess { account, endpoint: part("BlobEndpoint"), key }
 }
 
 /// Whether `hadoop` would be found.
@@ -202,6 +258,34 @@ mod tests {
         assert_eq!(of(&[("AWS_EC2_METADATA_DISABLED", "TRUE")]).s3.key, S3KeySource::Unsigned);
         let said = of(&[other, ("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://[::1]:1/")]).s3.key;
         assert_eq!(said, S3KeySource::Instance("http://[::1]:1".to_string()));
+    }
+
+    #[test]
+    fn files_of_google_and_azure_have_their_own_keys() {
+        let google = of(&[("GOOGLE_APPLICATION_CREDENTIALS", "/key.json")]).google;
+        assert_eq!(google.key, GoogleKeySource::File(PathBuf::from("/key.json")));
+        let google = of(&[("STORAGE_EMULATOR_HOST", "h:1")]).google;
+        assert_eq!(
+            (google.endpoint.as_deref(), google.key),
+            (Some("h:1"), GoogleKeySource::Unsigned)
+        );
+        let google = of(&[("GCE_METADATA_HOST", "h")]).google.key;
+        assert_eq!(google, GoogleKeySource::Instance("http://h".to_string()));
+        let text = "AccountName=a;AccountKey=k==;BlobEndpoint=http://127.0.0.1:1/a;";
+        let azure = of(&[("AZURE_STORAGE_CONNECTION_STRING", text)]).azure;
+        assert_eq!(azure.key, AzureKeySource::Account("k==".to_string()));
+        assert_eq!(azure.account.as_deref(), Some("a"));
+        assert_eq!(azure.endpoint.as_deref(), Some("http://127.0.0.1:1/a"));
+        let client = [
+            ("AZURE_TENANT_ID", "t"),
+            ("AZURE_CLIENT_ID", "c"),
+            ("AZURE_FEDERATED_TOKEN_FILE", "/f"),
+        ];
+        let AzureKeySource::Client(client) = of(&client).azure.key else { panic!("no client") };
+        assert!(client.proof == ClientProof::TokenFile(PathBuf::from("/f")));
+        // Half of an application is none.
+        let half = of(&[("AZURE_TENANT_ID", "t"), ("AZURE_CLIENT_SECRET", "s")]).azure.key;
+        assert_eq!(half, AzureKeySource::Instance("http://169.254.169.254".to_string()));
     }
 
     #[test]

@@ -8,6 +8,8 @@ pub(super) enum Address<'a> {
     Local(&'a str),
     Http(&'a str),
     S3(ObjectName<'a>),
+    Google(ObjectName<'a>),
+    Azure(BlobName<'a>),
     Hdfs(HdfsPath<'a>),
 }
 
@@ -16,6 +18,15 @@ pub(super) enum Address<'a> {
 pub(super) struct ObjectName<'a> {
     pub(super) bucket: &'a str,
     pub(super) key: &'a str,
+}
+
+/// A file of Azure's blob storage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct BlobName<'a> {
+    /// `None`: the account of the environment.
+    pub(super) account: Option<&'a str>,
+    pub(super) container: &'a str,
+    pub(super) blob: &'a str,
 }
 
 /// A file of a Hadoop file system.
@@ -38,7 +49,7 @@ pub(super) enum PortOf {
     Either,
 }
 
-const KNOWN: &str = "file://, http://, https://, s3://, s3a://, hdfs://, webhdfs://, swebhdfs://";
+const KNOWN: &str = "file://, http://, https://, s3://, s3a://, gs://, az://, abfs://, abfss://, hdfs://, webhdfs://, swebhdfs://";
 
 impl<'a> Address<'a> {
     pub(super) fn of(name: &'a str) -> Result<Self> {
@@ -48,11 +59,20 @@ impl<'a> Address<'a> {
         match scheme {
             "http" | "https" if !rest.is_empty() => Ok(Address::Http(name)),
             "file" => Ok(Address::Local(rest)),
-            "s3" | "s3a" | "s3n" => match rest.split_once('/') {
-                Some((bucket, key)) if !bucket.is_empty() && !key.is_empty() => {
-                    Ok(Address::S3(ObjectName { bucket, key }))
-                }
-                _ => bad("expected s3://BUCKET/KEY".to_string()),
+            "s3" | "s3a" | "s3n" => match object(rest) {
+                Some(object) => Ok(Address::S3(object)),
+                None => bad("expected s3://BUCKET/KEY".to_string()),
+            },
+            "gs" | "gcs" => match object(rest) {
+                Some(object) => Ok(Address::Google(object)),
+                None => bad("expected gs://BUCKET/NAME".to_string()),
+            },
+            "az" | "adl" | "abfs" | "abfss" | "wasb" | "wasbs" => match blob(rest) {
+                Some(blob) => Ok(Address::Azure(blob)),
+                None => bad(
+                    "expected az://CONTAINER/NAME or abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/NAME"
+                        .to_string(),
+                ),
             },
             "hdfs" => Ok(Address::Hdfs(hdfs(rest, PortOf::Either, false))),
             "webhdfs" => Ok(Address::Hdfs(hdfs(rest, PortOf::Http, false))),
@@ -62,6 +82,21 @@ impl<'a> Address<'a> {
             other => bad(format!("`{other}://` is not known here; known are {KNOWN}")),
         }
     }
+}
+
+/// `bucket/key`.
+fn object(rest: &str) -> Option<ObjectName<'_>> {
+    let (bucket, key) = rest.split_once('/')?;
+    (!bucket.is_empty() && !key.is_empty()).then_some(ObjectName { bucket, key })
+}
+
+/// `container/name` or `container@account.host/name`.
+fn blob(rest: &str) -> Option<BlobName<'_>> {
+    let ObjectName { bucket, key: blob } = object(rest)?;
+    let (container, host) = bucket.split_once('@').unwrap_or((bucket, ""));
+    let account = host.split('.').next().filter(|account| !account.is_empty());
+    let is_whole = !container.is_empty() && (account.is_some() || !bucket.contains('@'));
+    is_whole.then_some(BlobName { account, container, blob })
 }
 
 /// `host:port/path`; a path that begins at once has no host.
@@ -83,6 +118,11 @@ mod tests {
         let object = Address::S3(ObjectName { bucket: "b", key: "k/l m" });
         assert_eq!(Address::of("s3://b/k/l m").unwrap(), object);
         assert_eq!(Address::of("s3a://b/k/l m").unwrap(), object);
+        let object = ObjectName { bucket: "b", key: "k/l m" };
+        assert_eq!(Address::of("gs://b/k/l m").unwrap(), Address::Google(object));
+        let blob = |account| Address::Azure(BlobName { account, container: "c", blob: "n/m" });
+        assert_eq!(Address::of("az://c/n/m").unwrap(), blob(None));
+        assert_eq!(Address::of("abfss://c@a.dfs.core.windows.net/n/m").unwrap(), blob(Some("a")));
         let hdfs = |host, path, port, tls| Address::Hdfs(HdfsPath { host, path, port, tls });
         let names = [
             ("hdfs://n:9000/a/b", hdfs("n:9000", "/a/b", PortOf::Either, false)),
@@ -97,7 +137,16 @@ mod tests {
 
     #[test]
     fn other_places_are_refused_by_name() {
-        for name in ["gs://b/k", "s3://b", "s3:///k", "s3://b/", "ftp://h/x"] {
+        for name in [
+            "gs://b",
+            "az://c",
+            "abfss://c@/n",
+            "abfss://@a.dfs/n",
+            "s3://b",
+            "s3:///k",
+            "s3://b/",
+            "ftp://h/x",
+        ] {
             assert!(matches!(Address::of(name), Err(Error::BadAddress { .. })), "{name}");
         }
     }

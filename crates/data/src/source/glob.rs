@@ -6,8 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use super::address::{Address, ObjectName};
+use super::address::Address;
+use super::expiring::Found;
 use super::hdfs::HdfsClient;
+use super::s3::KeyList;
 use super::tries::Tries;
 use super::{Remotes, Stores};
 use crate::error::{Error, Result};
@@ -61,11 +63,9 @@ fn matching(name: &str, stores: &Stores) -> Result<Vec<String>> {
             let reason = "a web server does not list its files: name each of them".to_string();
             Err(Error::BadAddress { file: name.to_string(), reason })
         }
-        Address::S3(object) => {
-            let prefix = &name[..name.len() - object.key.len()];
-            let found = keys(name, object, &remotes)?;
-            Ok(found.into_iter().map(|key| format!("{prefix}{key}")).collect())
-        }
+        Address::S3(object) => keys(name, object.key, &remotes.bucket(object.bucket)?, stores),
+        Address::Google(object) => keys(name, object.key, &remotes.google(object.bucket)?, stores),
+        Address::Azure(blob) => keys(name, blob.blob, &remotes.azure(blob)?, stores),
         Address::Hdfs(path) => {
             let client = HdfsClient::of_path(name, &path, &remotes)?;
             let prefix = &name[..name.len() - path.path.len()];
@@ -74,15 +74,21 @@ fn matching(name: &str, stores: &Stores) -> Result<Vec<String>> {
     }
 }
 
-/// The keys of a bucket that match a pattern.
-fn keys(name: &str, object: ObjectName<'_>, remotes: &Remotes) -> Result<Vec<String>> {
-    let bucket = remotes.bucket(object.bucket)?;
-    let fixed = object.key.find(['*', '?', '[']).unwrap_or(object.key.len());
-    let pattern: Vec<&str> = object.key.split('/').collect();
+/// A store that lists its keys.
+pub(super) trait ObjectList {
+    /// Some of the keys that begin with `prefix`, and how to get the next.
+    fn list(&self, prefix: &str, next: Option<&str>) -> Found<KeyList>;
+}
+
+/// The names of a store whose keys match a pattern, which is the end of `name`.
+fn keys(name: &str, key: &str, bucket: &dyn ObjectList, stores: &Stores) -> Result<Vec<String>> {
+    let prefix = &name[..name.len() - key.len()];
+    let fixed = key.find(['*', '?', '[']).unwrap_or(key.len());
+    let pattern: Vec<&str> = key.split('/').collect();
     let (mut found, mut next) = (Vec::new(), None);
-    let mut tries = Tries::new(name, remotes.stores.patience, Arc::new(AtomicBool::new(false)));
+    let mut tries = Tries::new(name, stores.patience, Arc::new(AtomicBool::new(false)));
     loop {
-        let page = match bucket.list(&object.key[..fixed], next.as_deref()) {
+        let page = match bucket.list(&key[..fixed], next.as_deref()) {
             Ok(page) => page,
             Err(failure) => {
                 tries.failed(0, failure)?;
@@ -91,7 +97,8 @@ fn keys(name: &str, object: ObjectName<'_>, remotes: &Remotes) -> Result<Vec<Str
         };
         tries.worked();
         let fits = |key: &String| fits_path(&pattern, &key.split('/').collect::<Vec<_>>());
-        found.extend(page.keys.into_iter().filter(fits));
+        let names = page.keys.into_iter().filter(fits);
+        found.extend(names.map(|key| format!("{prefix}{key}")));
         // A server that answers the same page for ever is not asked for ever.
         if page.next.is_none() || page.next == next {
             return Ok(found);

@@ -6,14 +6,18 @@
 
 mod address;
 mod ahead;
+mod azure;
 mod blocks;
 mod certificates;
+mod expiring;
 mod glob;
+mod google;
 mod hdfs;
 mod http;
 mod s3;
 mod s3_keys;
 mod sign;
+mod tokens;
 mod tries;
 mod web;
 mod webhdfs;
@@ -27,10 +31,14 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::random::hash;
-use address::Address;
+use address::{Address, BlobName};
 pub(crate) use ahead::ReadAhead;
+use azure::AzureKeys;
+pub use azure::{AzureAccess, AzureClient, AzureKeySource, ClientProof};
 pub(crate) use blocks::RemoteBlocks;
 pub use glob::{expand, is_pattern};
+use google::GoogleTokens;
+pub use google::{GoogleAccess, GoogleKeySource};
 pub use hdfs::{CopyOptions, HdfsClient, HdfsEntry};
 pub use s3::S3Access;
 use s3_keys::S3Keys;
@@ -42,7 +50,9 @@ pub use webhdfs::HdfsAccess;
 /// How many names are in a list that a store sent, whichever kind of store it was.
 pub(crate) fn read_lists(text: &str) -> usize {
     let keys = s3::KeyList::read(text).map_or(0, |list| list.keys.len());
-    keys + webhdfs::FileStatus::read_list(text).map_or(0, |list| list.len())
+    let objects = google::read_list(text).map_or(0, |list| list.keys.len());
+    let blobs = azure::read_list(text).map_or(0, |list| list.keys.len());
+    keys + objects + blobs + webhdfs::FileStatus::read_list(text).map_or(0, |list| list.len())
 }
 
 /// For how long a store that cannot be reached is tried again.
@@ -53,6 +63,10 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub struct Stores {
     /// `s3://` files.
     pub s3: S3Access,
+    /// `gs://` files.
+    pub google: GoogleAccess,
+    /// `az://` and `abfs://` files.
+    pub azure: AzureAccess,
     /// `hdfs://` files.
     pub hdfs: HdfsAccess,
     /// A file with the certificates of those who may vouch for `https` servers; none: the system's.
@@ -63,8 +77,14 @@ pub struct Stores {
 
 impl Default for Stores {
     fn default() -> Self {
-        let (s3, hdfs) = Default::default();
-        Self { s3, hdfs, certificates: None, patience: PATIENCE }
+        Self {
+            s3: S3Access::default(),
+            google: GoogleAccess::default(),
+            azure: AzureAccess::default(),
+            hdfs: HdfsAccess::default(),
+            certificates: None,
+            patience: PATIENCE,
+        }
     }
 }
 
@@ -163,12 +183,21 @@ pub(crate) struct Remotes {
     stores: Stores,
     web: OnceLock<Arc<Web>>,
     s3_keys: OnceLock<Arc<S3Keys>>,
+    google_tokens: OnceLock<Arc<GoogleTokens>>,
+    azure_keys: OnceLock<Arc<AzureKeys>>,
     stop: Arc<AtomicBool>,
 }
 
 impl Remotes {
     pub(crate) fn new(stores: &Stores, stop: Arc<AtomicBool>) -> Self {
-        Self { stores: stores.clone(), web: OnceLock::new(), s3_keys: OnceLock::new(), stop }
+        Self {
+            stores: stores.clone(),
+            web: OnceLock::new(),
+            s3_keys: OnceLock::new(),
+            google_tokens: OnceLock::new(),
+            azure_keys: OnceLock::new(),
+            stop,
+        }
     }
 
     fn web(&self) -> Result<Arc<Web>> {
@@ -187,12 +216,31 @@ impl Remotes {
         s3::Bucket::new(name, access, keys, web)
     }
 
+    /// A bucket of Google's. All buckets of a pass share one token.
+    fn google(&self, name: &str) -> Result<google::GoogleBucket> {
+        let (access, web) = (&self.stores.google, self.web()?);
+        let tokens = || Arc::new(GoogleTokens::new(access.key.clone(), web));
+        let tokens = self.google_tokens.get_or_init(tokens).clone();
+        Ok(google::GoogleBucket::new(name, access, tokens))
+    }
+
+    /// A container of Azure's. All containers of a pass share one key.
+    fn azure(&self, name: BlobName<'_>) -> Result<azure::AzureContainer> {
+        let (access, web) = (&self.stores.azure, self.web()?);
+        let keys = || Arc::new(AzureKeys::new(access.key.clone(), web));
+        azure::AzureContainer::new(name, access, self.azure_keys.get_or_init(keys).clone())
+    }
+
     /// The file of this name.
     pub(crate) fn file(&self, name: &str) -> Result<Place> {
         let source: Arc<dyn StoreFile> = match Address::of(name)? {
             Address::Local(path) => return Ok(Place::Local(path.to_string())),
             Address::Http(url) => Arc::new(http::HttpFile::new(url, self.web()?)),
             Address::S3(object) => Arc::new(s3::S3Object::new(object, self.bucket(object.bucket)?)),
+            Address::Google(object) => {
+                Arc::new(google::GoogleObject::new(object, self.google(object.bucket)?))
+            }
+            Address::Azure(blob) => Arc::new(azure::AzureBlob::new(blob, self.azure(blob)?)),
             Address::Hdfs(path) => {
                 let node = webhdfs::NameNode::new(name, &path, &self.stores.hdfs, self.web()?)?;
                 Arc::new(webhdfs::HdfsFile::new(node, path.path))

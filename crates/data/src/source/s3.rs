@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use super::address::ObjectName;
+use super::expiring::Found;
+use super::glob::ObjectList;
 use super::http::{opening, range};
 use super::s3_keys::{S3KeySource, S3Keys};
 use super::sign::{SignedTime, Unsigned, sign};
@@ -116,13 +118,10 @@ impl Bucket {
             other => other,
         }
     }
+}
 
-    /// Some of the keys that begin with `prefix`, and how to get the next.
-    pub(super) fn list(
-        &self,
-        prefix: &str,
-        next: Option<&str>,
-    ) -> std::result::Result<KeyList, StoreFailure> {
+impl ObjectList for Bucket {
+    fn list(&self, prefix: &str, next: Option<&str>) -> Found<KeyList> {
         // Sorted by name, as signatures want them.
         let mut query = String::new();
         if let Some(next) = next {
@@ -221,7 +220,7 @@ fn decoded(text: &str) -> String {
 }
 
 /// Text of an XML file.
-fn unescaped(text: &str) -> String {
+pub(super) fn unescaped(text: &str) -> String {
     let plain = text.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"");
     plain.replace("&#39;", "'").replace("&apos;", "'").replace("&amp;", "&")
 }

@@ -1,25 +1,20 @@
 //! Keys that sign S3 requests: keys of the user, and temporary keys that a container, a machine or a token file stands for.
 //!
-//! A temporary key is fetched at its first use, shared by all files of a pass, and fetched again five minutes before it
-//! expires. While that fails for a passing reason, the old key is used until it has expired.
+//! All files of a pass share one key.
 
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use base::EvenIfPoisoned;
 use serde_json::Value as Json;
 
+use super::expiring::{Expiring, Fetched, Found};
 use super::s3::encoded;
-use super::tries::StoreFailure;
+use super::tokens::{AGENT_MAX, answer, no_key, read_token};
 use super::web::{HttpChange, RequestHeader, Web, element};
 use crate::times::time_of_text;
 
-/// A temporary key is replaced so long before it expires.
-const REFRESH_BEFORE: Duration = Duration::from_secs(300);
-/// How long an agent of a container or machine may take to answer: it is near, or it does not exist.
-const AGENT_MAX: Duration = Duration::from_secs(2);
 /// How long a token of the instance's agent is valid; a new one is fetched with every key.
 const AGENT_TOKEN_SECONDS: &str = "300";
 
@@ -88,34 +83,20 @@ pub struct WebIdentity {
     pub token_file: PathBuf,
 }
 
-/// A key and its end.
-#[derive(Clone, Debug)]
-struct TemporaryKey {
-    key: Option<S3Key>,
-    /// `None`: it does not expire.
-    until: Option<SystemTime>,
-}
-
-impl TemporaryKey {
-    fn is_valid_at(&self, time: SystemTime) -> bool {
-        self.until.is_none_or(|until| time < until)
-    }
-}
-
 /// The keys of a pass.
 #[derive(Debug)]
 pub(super) struct S3Keys {
     source: S3KeySource,
     region: String,
     web: Arc<Web>,
-    held: Mutex<Option<TemporaryKey>>,
+    held: Expiring<Option<S3Key>>,
 }
 
-type Found<T> = std::result::Result<T, StoreFailure>;
+type TemporaryKey = Fetched<Option<S3Key>>;
 
 impl S3Keys {
     pub(super) fn new(source: S3KeySource, region: &str, web: Arc<Web>) -> Self {
-        Self { source, region: region.to_string(), web, held: Mutex::default() }
+        Self { source, region: region.to_string(), web, held: Expiring::default() }
     }
 
     /// The key for a request; none if requests are not signed.
@@ -123,7 +104,7 @@ impl S3Keys {
         match &self.source {
             S3KeySource::Unsigned => Ok(None),
             S3KeySource::Fixed(key) => Ok(Some(key.clone())),
-            _ => self.temporary(SystemTime::now()),
+            _ => self.held.get(SystemTime::now(), || self.fetch()),
         }
     }
 
@@ -140,31 +121,12 @@ impl S3Keys {
         }
     }
 
-    fn temporary(&self, now: SystemTime) -> Found<Option<S3Key>> {
-        let mut held = self.held.lock().even_if_poisoned();
-        if let Some(found) = held.as_ref().filter(|key| key.is_valid_at(now + REFRESH_BEFORE)) {
-            return Ok(found.key.clone());
-        }
-        let fetched = match self.fetch() {
-            Ok(fetched) => fetched,
-            Err(StoreFailure::Passing(_))
-                if held.as_ref().is_some_and(|key| key.is_valid_at(now)) =>
-            {
-                return Ok(held.as_ref().and_then(|held| held.key.clone()));
-            }
-            Err(failure) => return Err(failure),
-        };
-        Ok(held.insert(fetched).key.clone())
-    }
-
     fn fetch(&self) -> Found<TemporaryKey> {
         match &self.source {
             S3KeySource::Container(agent) => self.of_container(agent),
             S3KeySource::Instance(host) => self.of_instance(host),
             S3KeySource::WebIdentity(identity) => self.of_identity(identity),
-            S3KeySource::Unsigned | S3KeySource::Fixed(_) => {
-                Ok(TemporaryKey { key: None, until: None })
-            }
+            S3KeySource::Unsigned | S3KeySource::Fixed(_) => Ok(TemporaryKey::lasting(None)),
         }
     }
 
@@ -182,7 +144,7 @@ impl S3Keys {
 
     /// A machine without an agent has no key: that is not an error, a public file needs none.
     fn of_instance(&self, host: &str) -> Found<TemporaryKey> {
-        let nothing = TemporaryKey { key: None, until: None };
+        let nothing = TemporaryKey::lasting(None);
         let what = format!("the agent of this machine at {host}");
         let seconds = RequestHeader {
             name: "x-aws-ec2-metadata-token-ttl-seconds",
@@ -240,25 +202,6 @@ impl S3Keys {
     }
 }
 
-fn read_token(path: &PathBuf) -> Found<String> {
-    let text = std::fs::read_to_string(path).map_err(|error| {
-        StoreFailure::Lasting(format!("cannot read the token file {}: {error}", path.display()))
-    })?;
-    Ok(text.trim().to_string())
-}
-
-/// The text of a good answer; errors name the service.
-fn answer(reply: Found<super::web::Reply>, what: &str) -> Found<String> {
-    let named = |failure| match failure {
-        StoreFailure::Passing(why) => StoreFailure::Passing(format!("{what} gave no key: {why}")),
-        StoreFailure::Lasting(why) | StoreFailure::Missing(why) => {
-            StoreFailure::Lasting(format!("{what} gave no key: {why}"))
-        }
-    };
-    let reply = reply.map_err(named)?;
-    if reply.status == 200 { reply.text().map_err(named) } else { Err(named(reply.refusal())) }
-}
-
 /// A key as services write it.
 struct KeyParts {
     id: String,
@@ -270,15 +213,13 @@ struct KeyParts {
 impl KeyParts {
     fn key(self, what: &str) -> Found<TemporaryKey> {
         if self.id.is_empty() || self.secret.is_empty() {
-            let why =
-                format!("{what} gave no key: its answer has no AccessKeyId and SecretAccessKey");
-            return Err(StoreFailure::Lasting(why));
+            return Err(no_key(what, "its answer has no AccessKeyId and SecretAccessKey"));
         }
-        let seconds = time_of_text(&self.until).map(|micros| u64::try_from(micros).unwrap_or(0));
-        let until = seconds.map(|micros| UNIX_EPOCH + Duration::from_micros(micros));
+        let micros = time_of_text(&self.until).map(|micros| u64::try_from(micros).unwrap_or(0));
+        let until = micros.map(|micros| UNIX_EPOCH + Duration::from_micros(micros));
         let token = Some(self.token).filter(|token| !token.is_empty());
         let key = S3Key { id: self.id, secret: self.secret, token };
-        Ok(TemporaryKey { key: Some(key), until })
+        Ok(TemporaryKey { value: Some(key), until })
     }
 }
 
@@ -297,6 +238,7 @@ fn key_of_json(text: &str, what: &str) -> Found<TemporaryKey> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::source::tries::StoreFailure;
 
     #[test]
     fn secrets_are_not_shown() {
@@ -314,7 +256,7 @@ mod tests {
         let good = r#"{"AccessKeyId":"a","SecretAccessKey":"b","Token":"c","Expiration":"1970-01-01T00:00:10Z"}"#;
         let found = key_of_json(good, "the agent").unwrap();
         assert_eq!(found.until, Some(UNIX_EPOCH + Duration::from_secs(10)));
-        assert_eq!(found.key.unwrap().token.as_deref(), Some("c"));
+        assert_eq!(found.value.unwrap().token.as_deref(), Some("c"));
         for bad in ["", "{}", "[1]", r#"{"AccessKeyId":"a"}"#] {
             let failure = key_of_json(bad, "the agent").unwrap_err();
             assert!(
