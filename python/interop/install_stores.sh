@@ -1,5 +1,6 @@
 #!/bin/sh
-# Installs what stores.py starts, where that can be done: OpenStack Swift and Jersey from Debian's packages, and the
+# Installs what stores.py starts, where that can be done: OpenStack Swift and Jersey from Debian's packages, emulators of Azure's and
+# Google's stores from npm and PyPI, and the
 # classes of Hadoop 2.7.3, which are in the source package of pyspark 2.4.8 on PyPI. What is missing afterwards is
 # skipped by stores.py, which says so.
 #
@@ -24,4 +25,10 @@ if [ -n "$missing" ]; then
     fi
 fi
 "$python" -m pip install --quiet boto3 zstandard
+"$python" -m pip install --quiet azure-storage-blob google-cloud-storage gcp-storage-emulator || echo "clients of Azure and Google could not be installed"
+if command -v npm > /dev/null; then
+    mkdir -p .interop/azurite
+    [ -e .interop/azurite/package.json ] || echo '{"private": true}' > .interop/azurite/package.json
+    npm install --silent --prefix .interop/azurite azurite > /dev/null || echo "Azurite could not be installed"
+fi
 [ -e "$folder/hadoop-hdfs-2.7.3.jar" ] || "$python" "$(dirname "$0")/fetch_hadoop.py" "$folder"

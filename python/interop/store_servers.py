@@ -1,4 +1,5 @@
-"""Real stores on this machine, each in a folder and on ports of its own: Swift with its S3 interface, and HDFS."""
+"""Real stores on this machine, each in a folder and on ports of its own: Swift with its S3 interface, HDFS, and emulators of
+Azure's and Google's stores."""
 
 import contextlib
 import glob
@@ -7,6 +8,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
@@ -234,3 +236,49 @@ class Hadoop(Processes):
     def log(self, name):
         with open(os.path.join(self.folder, name + ".log"), errors="replace") as file:
             return file.read()
+
+
+class Azurite(Processes):
+    """Microsoft's emulator of Azure's blob storage."""
+
+    account = "devstoreaccount1"
+    #: The key that every emulator has.
+    key = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+
+    @staticmethod
+    def command():
+        return shutil.which("azurite-blob", path=os.environ["PATH"] + ":" + os.path.abspath(".interop/azurite/node_modules/.bin"))
+
+    def __enter__(self):
+        self.port = free_port()
+        self.url = "http://127.0.0.1:%d/%s" % (self.port, self.account)
+        self.start("azurite")
+        return self
+
+    @property
+    def connection(self):
+        return "AccountName=%s;AccountKey=%s;BlobEndpoint=%s" % (self.account, self.key, self.url)
+
+    def start(self, name):
+        place = ["--blobHost", "127.0.0.1", "--blobPort", str(self.port), "--location", self.folder]
+        self.run(name, [self.command(), *place, "--skipApiVersionCheck", "--disableTelemetry"])
+        wait_until("Azurite answers", lambda: answers(self.url))
+
+
+class GoogleEmulator(Processes):
+    """An emulator of Google's storage, of PyPI."""
+
+    @staticmethod
+    def command():
+        return shutil.which("gcp-storage-emulator", path=os.path.dirname(sys.executable) + ":" + os.environ["PATH"])
+
+    def __enter__(self):
+        self.port = free_port()
+        self.url = "http://127.0.0.1:%d" % self.port
+        self.start("google")
+        return self
+
+    def start(self, name):
+        place = ["--host", "127.0.0.1", "--port", str(self.port), "--data-dir", os.path.join(self.folder, "data")]
+        self.run(name, [self.command(), "start", *place])
+        wait_until("the emulator answers", lambda: answers(self.url))

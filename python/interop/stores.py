@@ -1,4 +1,4 @@
-"""Reads training data from a real object store and a real Hadoop file system, breaks connections, and kills trainers.
+"""Reads training data from real object stores, emulators of Azure's and Google's, and a real Hadoop file system, breaks connections, and kills trainers.
 
     python stores.py JARS
 
@@ -6,6 +6,7 @@ JARS is the folder that fetch_hadoop.py has filled. A store that is not installe
 so. Prints a line for each check; ends with a non-zero status if one fails.
 """
 
+import datetime
 import gzip
 import os
 import pathlib
@@ -23,7 +24,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(HERE), "tests"))
 import paddlewheel  # noqa: E402
 from paddlewheel import fluid  # noqa: E402
 from paddlewheel.fluid.incubate.fleet.utils.hdfs import HDFSClient  # noqa: E402
-from store_servers import Hadoop, Swift  # noqa: E402
+from store_servers import Azurite, GoogleEmulator, Hadoop, Swift  # noqa: E402
 from test_recovery_dataset import Passes, write_data  # noqa: E402
 
 #: More than is read ahead.
@@ -159,6 +160,49 @@ def check_swift(folder):
         check("S3 (Swift): a store that is gone (%s)" % gone, "gave up after 1s" in gone)
 
 
+def check_azure(folder):
+    from azure.storage.blob import BlobServiceClient, ContainerSasPermissions, generate_container_sas
+
+    with Azurite(str(folder / "azurite")) as azurite:
+        service = BlobServiceClient.from_connection_string(azurite.connection)
+        container = service.create_container("train")
+
+        def put(key, body):
+            container.upload_blob(key, body, overwrite=True)
+
+        os.environ["AZURE_STORAGE_CONNECTION_STRING"] = azurite.connection
+        files(put)
+        reads("Azure (Azurite)", "az://train")
+        check("Azure (Azurite): abfss", numbers(dataset_of(["abfss://train@%s.dfs/d/part-0" % azurite.account])).size == 100)
+        survives("Azure (Azurite)", "az://train", lambda: azurite.end("azurite"), lambda: azurite.start("azurite"))
+        goes_on("Azure (Azurite)", "az://train", put, folder)
+        place = "AccountName=%s;BlobEndpoint=%s" % (azurite.account, azurite.url)
+        permission = ContainerSasPermissions(read=True, list=True)
+        until = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(hours=1)
+        sas = generate_container_sas(azurite.account, "train", account_key=azurite.key, permission=permission, expiry=until)
+        os.environ["AZURE_STORAGE_CONNECTION_STRING"] = place + ";SharedAccessSignature=" + sas
+        check("Azure (Azurite): a signature", numbers(dataset_of(["az://train/d/part*"])).size == 300)
+        os.environ["AZURE_STORAGE_CONNECTION_STRING"] = place + ";AccountKey=" + "A" * 86 + "=="
+        wrong = refused(lambda: numbers(dataset_of(["az://train/d/part-0"])))
+        check("Azure (Azurite): a wrong key (%s)" % wrong, "403" in wrong)
+
+
+def check_google(folder):
+    from google.auth.credentials import AnonymousCredentials
+    from google.cloud import storage
+
+    with GoogleEmulator(str(folder / "google")) as google:
+        os.environ["STORAGE_EMULATOR_HOST"] = google.url
+        bucket = storage.Client(credentials=AnonymousCredentials(), project="test").create_bucket("train")
+
+        def put(key, body):
+            bucket.blob(key).upload_from_string(body)
+
+        files(put)
+        reads("Google (emulator)", "gs://train")
+        goes_on("Google (emulator)", "gs://train", put, folder)
+
+
 def check_client(hadoop, folder):
     """Every method of Fleet's client over WebHDFS."""
     configs = {"fs.default.name": hadoop.rpc, "hadoop.job.ugi": "root,x", "dfs.namenode.http-address": hadoop.http}
@@ -206,11 +250,13 @@ def check_hadoop(folder, jars):
 
 
 def main(jars):
-    for variable in [name for name in os.environ if name.startswith("AWS_")]:
+    for variable in [name for name in os.environ if name.startswith(("AWS_", "AZURE_", "GOOGLE_", "STORAGE_"))]:
         del os.environ[variable]
     print("paddlewheel", paddlewheel.__version__, flush=True)
     for there, what, run in (
         (Swift.is_there(), "OpenStack Swift", check_swift),
+        (Azurite.command(), "Azurite", check_azure),
+        (GoogleEmulator.command(), "gcp-storage-emulator", check_google),
         (Hadoop.is_there(jars), "Hadoop", lambda folder: check_hadoop(folder, jars)),
     ):
         if not there:
