@@ -8,7 +8,8 @@ use std::io::Write;
 use std::time::Duration;
 
 use data::{
-    ContainerAgent, Dataset, DatasetKind, Error, Positions, Reader, S3KeySource, Slot, WebIdentity,
+    AzureClient, AzureKeySource, ClientProof, ContainerAgent, Dataset, DatasetKind, Error,
+    GoogleKeySource, Positions, Reader, S3KeySource, Slot, WebIdentity,
 };
 use support::{Fault, FileServer};
 
@@ -367,4 +368,93 @@ fn a_token_file_is_exchanged_for_a_key() {
         &RoleSessionName=me&WebIdentityToken=a.b%2Bc";
     assert!(services[0].starts_with("POST / ") && services[0].ends_with(form), "{services:?}");
     assert!(files.iter().all(|file| file.contains("credential=web/")), "{files:?}");
+}
+
+/// Google's bucket `train` with one file.
+fn google(server: &FileServer, key: GoogleKeySource) -> Dataset {
+    server.put("storage/v1/b/train/o/d%2Fa?alt=media", &text(10), "\"1\"");
+    let mut dataset = dataset(&["gs://train/d/a".to_string()], 10);
+    let stores = &mut dataset.settings_mut().stores;
+    stores.google.endpoint = Some(server.address.to_string());
+    stores.google.key = key;
+    stores.patience = Duration::from_secs(2);
+    dataset
+}
+
+#[test]
+fn a_service_account_of_google_signs_its_request_for_a_token() {
+    let server = FileServer::start();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("key.json");
+    let key = |private_key: &str| {
+        let escaped = private_key.replace('\n', "\\n");
+        let service = server.url("token");
+        let parts =
+            format!(r#""client_email":"me@p","private_key":"{escaped}","token_uri":"{service}""#);
+        std::fs::write(&path, format!(r#"{{"type":"service_account",{parts}}}"#)).unwrap();
+    };
+    key(include_str!("support/service_account.pem"));
+    let source = GoogleKeySource::File(path.clone());
+    server.put("token", br#"{"access_token":"tok","expires_in":3599}"#, "\"1\"");
+    assert_eq!(read(&mut google(&server, source.clone())).unwrap(), numbers(10));
+    let texts = server.texts();
+    assert_eq!(texts.len(), 2, "{texts:?}");
+    let (_, assertion) = texts[0].split_once("&assertion=").unwrap();
+    assert_eq!(assertion.split('.').count(), 3, "{assertion}");
+    assert!(texts[1].contains("authorization: bearer tok\r\n"), "{texts:?}");
+    for (bad, words) in [("none", "is not a PEM text"), ("", "has no `private_key`")] {
+        key(bad);
+        let error = read(&mut google(&server, source.clone())).unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+    }
+    std::fs::write(&path, r#"{"type":"external_account"}"#).unwrap();
+    let error = read(&mut google(&server, source)).unwrap_err().to_string();
+    assert!(error.contains("`external_account` are not supported"), "{error}");
+}
+
+#[test]
+fn agents_of_google_and_azure_give_tokens() {
+    let server = FileServer::start();
+    let host = format!("http://{}", server.address);
+    // Without an agent, requests have no token.
+    assert_eq!(
+        read(&mut google(&server, GoogleKeySource::Instance(host.clone()))).unwrap().len(),
+        10
+    );
+    let token = br#"{"access_token":"tok","expires_in":"3599"}"#;
+    let path = "computeMetadata/v1/instance/service-accounts/default/token";
+    server.put(path, token, "\"1\"");
+    server.texts();
+    assert_eq!(
+        read(&mut google(&server, GoogleKeySource::Instance(host.clone()))).unwrap().len(),
+        10
+    );
+    let texts = server.texts();
+    assert!(texts[0].contains("metadata-flavor: google"), "{texts:?}");
+    assert!(texts[1].contains("authorization: bearer tok\r\n"), "{texts:?}");
+    let resource = "metadata/identity/oauth2/token?api-version=2018-02-01&resource=https%3A%2F%2Fstorage.azure.com%2F";
+    server.put(resource, token, "\"1\"");
+    server.put("tenant/oauth2/v2.0/token", token, "\"1\"");
+    server.put("account/train/a", &text(10), "\"1\"");
+    let client = AzureClient {
+        authority: Some(host.clone()),
+        tenant: "tenant".to_string(),
+        client: "app".to_string(),
+        proof: ClientProof::Secret("s+s".to_string()),
+    };
+    for key in [AzureKeySource::Instance(host.clone()), AzureKeySource::Client(client)] {
+        let mut dataset = dataset(&["az://train/a".to_string()], 10);
+        let stores = &mut dataset.settings_mut().stores;
+        stores.azure.account = Some("account".to_string());
+        stores.azure.endpoint = Some(format!("{host}/account"));
+        stores.azure.key = key;
+        assert_eq!(read(&mut dataset).unwrap(), numbers(10));
+        let texts = server.texts();
+        assert!(
+            texts[0].contains("metadata: true") || texts[0].ends_with("client_secret=s%2Bs"),
+            "{texts:?}"
+        );
+        assert!(texts[1].contains("authorization: bearer tok\r\n"), "{texts:?}");
+        assert!(texts[1].contains("x-ms-version: "), "{texts:?}");
+    }
 }
