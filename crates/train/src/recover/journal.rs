@@ -10,7 +10,9 @@
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 
-use super::bytes::{ByteReader, ByteWriter};
+use base::bytes::{ByteReader, ByteWriter};
+
+use super::bytes::{ReadValues, WriteValues};
 use super::print::{EventKind, EventPrint};
 use super::runs::{Outcome, Past, RunsReader, RunsWriter, Stretch};
 use crate::error::{Error, Result};
@@ -116,7 +118,7 @@ fn part_of(first: u64, writer: RunsWriter) -> Vec<u8> {
     let (mut part, mut body) = (ByteWriter::default(), ByteWriter::default());
     body.u64(first);
     body.u64(n_events);
-    body.0.extend(runs);
+    body.raw(&runs);
     part.u8(VERSION);
     part.bytes(&body.0);
     part.0

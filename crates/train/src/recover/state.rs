@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use base::bytes::{ByteReader, ByteWriter};
 use tensor::{Rows, Tensor, Value};
 
-use super::bytes::{ByteReader, ByteWriter};
+use super::bytes::{ReadValues, WriteValues};
 use super::passes::{Former, Passes};
 use crate::error::{Error, Result};
 
@@ -220,10 +221,7 @@ fn read_numbered<'a, T>(
 }
 
 fn read_table(from: &mut ByteReader<'_>) -> Result<GeoTable> {
-    let n = from.count()?;
-    let (touched, _) = from.take(n.saturating_mul(8))?.as_chunks::<8>();
-    let touched = touched.iter().map(|row| i64::from_le_bytes(*row)).collect();
-    Ok(GeoTable { touched, rows: from.rows()? })
+    Ok(GeoTable { touched: from.ids()?, rows: from.rows()? })
 }
 
 #[cfg(test)]

@@ -4,18 +4,16 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use base::bytes::{ByteReader, ByteWriter, Malformed, Read};
 use durable::Access;
 
 use super::again::{again, copy_to};
-use super::fields::{FieldReader, Fields};
 use super::file::is_damaged_number;
 use super::header::{CutId, Owner};
 use crate::error::BadSnapshot;
 
 const MAGIC: [u8; 8] = *b"PWJRNL\r\n";
 const VERSION: u32 = 1;
-/// Bytes of a record before its contents: two cuts and a length.
-const HEAD_BYTES: usize = 40;
 
 /// A smaller journal is left as it is.
 const COMPACT_MIN: u64 = 16 << 10;
@@ -94,10 +92,10 @@ impl Journal {
                 return Err(BadSnapshot::Unreadable { path: path.to_path_buf(), source });
             }
         };
-        let parts = &mut FieldReader(&bytes);
+        let parts = &mut ByteReader::new(&bytes);
         // A file that was just begun may have nothing yet.
-        let start = parts.bytes(MAGIC.len()).zip(parts.u32());
-        let Some((magic, version)) = start else { return Ok(WholeRecords::default()) };
+        let start = (parts.array(), parts.u32());
+        let (Ok(magic), Ok(version)) = start else { return Ok(WholeRecords::default()) };
         let damaged = |problem| BadSnapshot::Damaged { path: path.to_path_buf(), problem };
         if magic != MAGIC {
             return Err(damaged("it does not say that it is a journal"));
@@ -109,10 +107,10 @@ impl Journal {
             let (path, known) = (path.to_path_buf(), VERSION);
             return Err(BadSnapshot::Newer { path, version, known });
         }
-        let (mut records, mut n_left) = (Vec::new(), parts.0.len());
-        while let Some(record) = record(parts) {
+        let (mut records, mut n_left) = (Vec::new(), parts.n_left());
+        while let Ok(record) = record(parts) {
             records.push(record);
-            n_left = parts.0.len();
+            n_left = parts.n_left();
         }
         Ok(WholeRecords { records, n_bytes: bytes.len() - n_left })
     }
@@ -195,23 +193,23 @@ fn start_of_file() -> Vec<u8> {
 }
 
 fn record_bytes(Record { at, after, contents }: &Record) -> Vec<u8> {
-    let head = Fields::default().u64(at.cut).u64(at.id).u64(after.cut).u64(after.id);
-    let mut bytes = head.u64(contents.len() as u64).0;
-    bytes.extend(contents);
-    let check = crc32fast::hash(&bytes);
-    bytes.extend(check.to_le_bytes());
-    bytes
+    let mut bytes = ByteWriter::default();
+    at.write(&mut bytes);
+    after.write(&mut bytes);
+    bytes.bytes(contents);
+    let check = crc32fast::hash(&bytes.0);
+    bytes.u32(check);
+    bytes.0
 }
 
 /// The next record, if it is whole.
-fn record(parts: &mut FieldReader<'_>) -> Option<Record> {
-    let all = parts.0;
-    let mut cut = || Some(CutId { cut: parts.u64()?, id: parts.u64()? });
-    let (at, after) = (cut()?, cut()?);
-    let n = usize::try_from(parts.u64()?).ok()?;
-    let contents = parts.bytes(n)?.to_vec();
-    let check = crc32fast::hash(&all[..HEAD_BYTES + n]);
-    (parts.u32()? == check).then_some(Record { at, after, contents })
+fn record(parts: &mut ByteReader<'_>) -> Read<Record> {
+    let all = parts.rest();
+    let (at, after) = (CutId::read(parts)?, CutId::read(parts)?);
+    let contents = parts.bytes()?.to_vec();
+    let check = crc32fast::hash(&all[..all.len() - parts.n_left()]);
+    let is_whole = parts.u32()? == check;
+    if is_whole { Ok(Record { at, after, contents }) } else { Err(Malformed("a wrong checksum")) }
 }
 
 #[cfg(test)]
