@@ -18,7 +18,7 @@ const LINES_WANTED: usize = 600;
 /// reason in ARCHITECTURE.md.
 const EDGES: &[(&str, &[&str])] = &[
     ("base", &[]),
-    ("durable", &[]),
+    ("durable", &["base"]),
     ("tensor", &[]),
     ("program", &["base", "tensor"]),
     ("metrics", &["base"]),

@@ -4,16 +4,18 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use base::bytes::{ByteReader, ByteWriter, Malformed, Read};
-use durable::Access;
+use base::bytes::{ByteReader, ByteWriter};
+use durable::{Access, FileStart};
 
 use super::again::{again, copy_to};
-use super::file::is_damaged_number;
 use super::header::{CutId, Owner};
 use crate::error::BadSnapshot;
 
-const MAGIC: [u8; 8] = *b"PWJRNL\r\n";
 const VERSION: u32 = 1;
+/// How the file begins.
+const START: FileStart = FileStart { magic: *b"PWJRNL\r\n", version: VERSION };
+/// Bytes of two cuts.
+const CUTS_BYTES: usize = 32;
 
 /// A smaller journal is left as it is.
 const COMPACT_MIN: u64 = 16 << 10;
@@ -94,21 +96,12 @@ impl Journal {
         };
         let parts = &mut ByteReader::new(&bytes);
         // A file that was just begun may have nothing yet.
-        let start = (parts.array(), parts.u32());
-        let (Ok(magic), Ok(version)) = start else { return Ok(WholeRecords::default()) };
-        let damaged = |problem| BadSnapshot::Damaged { path: path.to_path_buf(), problem };
-        if magic != MAGIC {
-            return Err(damaged("it does not say that it is a journal"));
-        }
-        if is_damaged_number(version, VERSION) {
-            return Err(damaged("the number of its format is damaged"));
-        }
-        if version != VERSION {
-            let (path, known) = (path.to_path_buf(), VERSION);
-            return Err(BadSnapshot::Newer { path, version, known });
-        }
+        let Ok(start) = parts.take(FileStart::N_BYTES) else { return Ok(WholeRecords::default()) };
+        START
+            .check(start)
+            .map_err(|problem| BadSnapshot::of_file(path, problem, VERSION))?;
         let (mut records, mut n_left) = (Vec::new(), parts.n_left());
-        while let Ok(record) = record(parts) {
+        while let Some(record) = Record::read(parts) {
             records.push(record);
             n_left = parts.n_left();
         }
@@ -130,8 +123,7 @@ impl Journal {
 
     /// Adds records; they are durable when this returns.
     pub(in crate::serve) fn add(&mut self, records: &[Record]) -> io::Result<()> {
-        let mut bytes = if self.n_bytes == 0 { start_of_file() } else { Vec::new() };
-        records.iter().for_each(|record| bytes.extend(record_bytes(record)));
+        let bytes = bytes_of(records, self.n_bytes == 0);
         self.append(&self.path, &bytes)?.sync_all()?;
         self.append(&again(&self.path), &bytes)?;
         if let Some(folder) = self.path.parent().filter(|_| self.n_bytes == 0) {
@@ -159,7 +151,7 @@ impl Journal {
         let Some(contents) = smaller(&all).filter(|contents| contents.len() < all.len()) else {
             return Ok(());
         };
-        let bytes = [start_of_file(), record_bytes(&Record { at, after, contents })].concat();
+        let bytes = bytes_of(&[Record { at, after, contents }], true);
         let failed = |source| BadSnapshot::writing(&self.path, source);
         for path in [self.path.clone(), again(&self.path)] {
             durable::replace_with(&path, Access::Owner, &bytes).map_err(failed)?;
@@ -188,28 +180,30 @@ struct WholeRecords {
     n_bytes: usize,
 }
 
-fn start_of_file() -> Vec<u8> {
-    [&MAGIC[..], &VERSION.to_le_bytes()].concat()
+impl Record {
+    fn write(&self, to: &mut ByteWriter) {
+        let mut cuts = ByteWriter::default();
+        self.at.write(&mut cuts);
+        self.after.write(&mut cuts);
+        let mut head = [0; CUTS_BYTES];
+        head.copy_from_slice(&cuts.0);
+        durable::Record { head, contents: &self.contents }.write(to);
+    }
+
+    /// The next record, if it is whole.
+    fn read(from: &mut ByteReader<'_>) -> Option<Self> {
+        let durable::Record { head, contents } = durable::Record::<CUTS_BYTES>::read(from)?;
+        let cuts = &mut ByteReader::new(&head);
+        let (at, after) = (CutId::read(cuts).ok()?, CutId::read(cuts).ok()?);
+        Some(Self { at, after, contents: contents.to_vec() })
+    }
 }
 
-fn record_bytes(Record { at, after, contents }: &Record) -> Vec<u8> {
-    let mut bytes = ByteWriter::default();
-    at.write(&mut bytes);
-    after.write(&mut bytes);
-    bytes.bytes(contents);
-    let check = crc32fast::hash(&bytes.0);
-    bytes.u32(check);
-    bytes.0
-}
-
-/// The next record, if it is whole.
-fn record(parts: &mut ByteReader<'_>) -> Read<Record> {
-    let all = parts.rest();
-    let (at, after) = (CutId::read(parts)?, CutId::read(parts)?);
-    let contents = parts.bytes()?.to_vec();
-    let check = crc32fast::hash(&all[..all.len() - parts.n_left()]);
-    let is_whole = parts.u32()? == check;
-    if is_whole { Ok(Record { at, after, contents }) } else { Err(Malformed("a wrong checksum")) }
+/// Records, behind the first bytes of the file if they are the first.
+fn bytes_of(records: &[Record], is_start: bool) -> Vec<u8> {
+    let mut to = ByteWriter(if is_start { START.to_bytes() } else { Vec::new() });
+    records.iter().for_each(|record| record.write(&mut to));
+    to.0
 }
 
 #[cfg(test)]
@@ -302,7 +296,7 @@ mod tests {
         damaged[70] ^= 4;
         write(&path, &damaged);
         assert_eq!(open(folder.path()).unwrap().last(), Some(record(1).at));
-        write(&path, &[&MAGIC[..], &[2, 0, 0, 0]].concat());
+        write(&path, &[&START.magic[..], &[2, 0, 0, 0]].concat());
         let error = open(folder.path()).unwrap_err();
         assert!(matches!(error, BadSnapshot::Newer { version: 2, .. }), "{error}");
         write(&path, &[7; 30]);
