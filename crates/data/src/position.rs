@@ -4,14 +4,13 @@
 //! a reader that begins there reads it again.
 
 use base::bytes::{ByteReader, ByteWriter};
+use base::formats::POSITIONS;
 
 use crate::error::{Error, Result};
 use crate::pass::{Before, Skipped};
 use crate::random::{hash, mix};
 use crate::settings::{DatasetKind, Settings};
 
-/// The first byte of positions as bytes.
-const VERSION: u8 = 2;
 /// Readers of a pass, at most: more threads than any machine has.
 const READERS_MAX: usize = 1 << 16;
 /// More than can be counted in any file: sums of such numbers are numbers.
@@ -165,7 +164,7 @@ impl Positions {
     /// To be kept; [`Positions::from_bytes`] reads it.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut to = ByteWriter::default();
-        to.u8(VERSION).raw(&self.facts.to_bytes()).count_u32(self.readers.len());
+        to.u8(POSITIONS.byte()).raw(&self.facts.to_bytes()).count_u32(self.readers.len());
         for Position { n_batches, n_samples, file, at, byte, version, skipped } in &self.readers {
             let numbers =
                 [*n_batches, *n_samples, *file, *at, skipped.n_lines, skipped.n_files, *byte];
@@ -180,8 +179,9 @@ impl Positions {
         let bad = |reason: &str| Error::BadPositions { reason: reason.to_string() };
         let mut rest = ByteReader::new(bytes);
         let Ok(version) = rest.u8() else { return Err(bad("no bytes")) };
-        if version != VERSION {
-            return Err(bad(&format!("version {version}, and {VERSION} is the newest known here")));
+        if !POSITIONS.can_read(version) {
+            let known = POSITIONS.version;
+            return Err(bad(&format!("version {version}, and {known} is the newest known here")));
         }
         let read =
             read(&mut rest).ok_or_else(|| bad("they end early or hold numbers too large"))?;
@@ -255,7 +255,7 @@ mod tests {
         };
         (0..bytes.len()).for_each(|n| refused(&bytes[..n]));
         refused(&[&bytes[..], &[0]].concat());
-        refused(&[&[VERSION + 1], &bytes[1..]].concat());
+        refused(&[&[POSITIONS.byte() + 1], &bytes[1..]].concat());
         // More readers than bytes are there for.
         let n_readers = 1 + Facts::N_BYTES;
         let many = [&bytes[..n_readers], &[255; 4], &bytes[n_readers + 4..]].concat();

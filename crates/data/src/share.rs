@@ -9,6 +9,7 @@ use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 use base::bytes::{ByteReader, ByteWriter};
+use base::formats::SHARE;
 use durable::Access;
 
 use crate::checksum::crc32;
@@ -20,7 +21,7 @@ use crate::shuffle::PIECE_WORDS;
 use crate::slot::Slot;
 
 /// How a file begins; the last byte is the version.
-const MAGIC: [u8; 8] = *b"pwshare\x01";
+const MAGIC: [u8; 8] = [b'p', b'w', b's', b'h', b'a', b'r', b'e', SHARE.byte()];
 /// Larger files have no second copy.
 const COPIED_BYTES_MAX: u64 = 1 << 30;
 /// The second copy of a larger one is not looked at before it is needed.

@@ -195,6 +195,15 @@ fn files_are_replaced_in_one_way() {
 }
 
 #[test]
+fn versions_of_formats_are_in_one_table() {
+    // The network protocol is no file.
+    let free = ["/message/hello.rs", "/mesh/joining.rs"];
+    let bound = |name: &str| !free.iter().any(|file| name.ends_with(file));
+    let found = uses(&["const VERSION: u"], bound);
+    none("versions of files are in crates/base/src/formats.rs", found);
+}
+
+#[test]
 fn only_one_module_opens_sockets() {
     let free = [
         "crates/ps/src/tcp/",

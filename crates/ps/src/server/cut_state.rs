@@ -7,15 +7,13 @@
 use std::collections::BTreeMap;
 
 use base::bytes::{ByteReader, ByteWriter};
+use base::formats::CUT_STATE;
 
 use crate::chunks::Chunks;
 use crate::codec::{Blobs, Destination, Reader, Writer};
 use crate::error::{Error, Result};
 use crate::ids::TrainerId;
 use crate::message::{Body, Push, Stats};
-
-/// The form of these bytes.
-const VERSION: u32 = 1;
 
 /// Why a trainer is not waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,7 +113,7 @@ impl CutState {
         let protocol = self.protocol.to_bytes();
         let n = self.states.iter().filter(|(_, state)| !state.is_empty()).count();
         let mut bytes = ByteWriter::default();
-        bytes.u32(VERSION).bytes(&protocol).count_u32(n);
+        bytes.u32(CUT_STATE.version).bytes(&protocol).count_u32(n);
         let mut chunks = Chunks::from(bytes.0);
         self.states.iter().for_each(|(trainer, state)| add_chunks(&mut chunks, *trainer, state));
         chunks
@@ -123,7 +121,7 @@ impl CutState {
 
     pub(super) fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let bytes = &mut ByteReader::new(bytes);
-        if bytes.u32()? != VERSION {
+        if !CUT_STATE.can_read(bytes.u32()?) {
             return Err(Error::Malformed("a cut of another version"));
         }
         let protocol = Protocol::from_bytes(bytes.bytes()?)?;

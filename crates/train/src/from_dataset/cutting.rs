@@ -6,15 +6,13 @@ use std::time::{Duration, Instant};
 
 use base::EvenIfPoisoned;
 use base::bytes::{ByteReader, ByteWriter};
+use base::formats::PASS;
 use data::{Position, Positions};
 
 use super::TICK;
 use super::shared::Shared;
 use crate::error::{Error, Result};
 use crate::remote::TrainerJob;
-
-/// The first byte of what a pass says of itself.
-const VERSION: u8 = 1;
 
 /// Makes cuts of the job.
 pub(super) trait CutMaker: Sync {
@@ -52,14 +50,14 @@ impl Inside {
 
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         let mut to = ByteWriter::default();
-        to.u8(VERSION).u64(self.elapsed.as_micros() as u64).u64(self.waited.as_micros() as u64);
+        to.u8(PASS.byte()).u64(self.elapsed.as_micros() as u64).u64(self.waited.as_micros() as u64);
         to.raw(&self.positions.to_bytes());
         to.0
     }
 
     pub(super) fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let from = &mut ByteReader::new(bytes);
-        if from.u8()? != VERSION {
+        if !PASS.can_read(from.u8()?) {
             return Err(Error::BadState("the progress of the pass was written by another release"));
         }
         let (elapsed, waited) = (from.u64()?, from.u64()?);

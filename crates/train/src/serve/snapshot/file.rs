@@ -3,17 +3,16 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use base::formats::SNAPSHOT;
 use durable::{Access, FileStart, Problem, SectionForm, SectionReader, SectionWriter};
 use metrics::Phase;
 
 use super::header::Header;
 use crate::error::{BadSnapshot, SnapshotResult};
 
-/// The format.
-pub(in crate::serve) const VERSION: u32 = 1;
 /// How every file begins and ends.
 const FORM: SectionForm = SectionForm {
-    start: FileStart { magic: *b"PWSNAP\r\n", version: VERSION },
+    start: FileStart { magic: *b"PWSNAP\r\n", version: SNAPSHOT.version },
     end: Kind::End as u32,
 };
 
@@ -116,7 +115,7 @@ impl FileReader {
     pub(in crate::serve) fn open(path: &Path) -> SnapshotResult<(Self, Header)> {
         let sections = SectionReader::open(path, FORM);
         let sections =
-            sections.map_err(|problem| BadSnapshot::of_file(path, problem, VERSION))?;
+            sections.map_err(|problem| BadSnapshot::of_file(path, problem, SNAPSHOT.version))?;
         let mut reader = Self { path: path.to_path_buf(), sections };
         let header = match reader.next_section()? {
             Some(Section { kind: Kind::Header, .. }) => Header::from_bytes(&reader.contents()?),
@@ -137,7 +136,7 @@ impl FileReader {
         ask: impl FnOnce(&mut SectionReader) -> Result<T, Problem>,
     ) -> SnapshotResult<T> {
         let answer = ask(&mut self.sections);
-        answer.map_err(|problem| BadSnapshot::of_file(&self.path, problem, VERSION))
+        answer.map_err(|problem| BadSnapshot::of_file(&self.path, problem, SNAPSHOT.version))
     }
 
     /// The next section; none behind the last. The one before must have been read.
@@ -184,7 +183,7 @@ impl FileReader {
 pub(in crate::serve) fn read_header(path: &Path) -> SnapshotResult<Header> {
     let (reader, header) = FileReader::open(path)?;
     let ended = reader.sections.check_has_end();
-    ended.map_err(|problem| BadSnapshot::of_file(path, problem, VERSION)).map(|()| header)
+    ended.map_err(|problem| BadSnapshot::of_file(path, problem, SNAPSHOT.version)).map(|()| header)
 }
 
 /// The bytes of a file with checksums that fit its sections, whatever is in them, and an end.
@@ -267,7 +266,7 @@ mod tests {
             match error {
                 BadSnapshot::Damaged { .. } => {}
                 BadSnapshot::Newer { known, .. } => {
-                    assert_eq!((known, bit / 32), (VERSION, 2))
+                    assert_eq!((known, bit / 32), (SNAPSHOT.version, 2))
                 }
                 other => panic!("{other}"),
             }

@@ -5,15 +5,15 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use base::bytes::{ByteReader, ByteWriter};
+use base::formats::SERVER_JOURNAL;
 use durable::{Access, FileStart};
 
 use super::again::{again, copy_to};
 use super::header::{CutId, Owner};
 use crate::error::BadSnapshot;
 
-const VERSION: u32 = 1;
 /// How the file begins.
-const START: FileStart = FileStart { magic: *b"PWJRNL\r\n", version: VERSION };
+const START: FileStart = FileStart { magic: *b"PWJRNL\r\n", version: SERVER_JOURNAL.version };
 /// Bytes of two cuts.
 const CUTS_BYTES: usize = 32;
 
@@ -99,7 +99,7 @@ impl Journal {
         let Ok(start) = parts.take(FileStart::N_BYTES) else { return Ok(WholeRecords::default()) };
         START
             .check(start)
-            .map_err(|problem| BadSnapshot::of_file(path, problem, VERSION))?;
+            .map_err(|problem| BadSnapshot::of_file(path, problem, SERVER_JOURNAL.version))?;
         let (mut records, mut n_left) = (Vec::new(), parts.n_left());
         while let Some(record) = Record::read(parts) {
             records.push(record);
