@@ -65,7 +65,9 @@ impl CutTables {
 
     fn end(&self, parts: CutContents, is_durable: bool) {
         for (at, cut) in parts.tables.into_iter().enumerate() {
-            self.table(at).end_cut(cut, is_durable);
+            let held = self.table(at).end_cut(cut, is_durable);
+            // The table is not locked any more.
+            drop(held);
         }
     }
 
@@ -351,16 +353,12 @@ impl CutStore {
             }
             loop {
                 let part = self.held.table(at).next_chunk(cut);
-                match part {
-                    _ if self.epoch.load(Ordering::SeqCst) != epoch => {
-                        return Err(BadSnapshot::GivenUp);
-                    }
-                    CutChunk::Section(kind, bytes) => {
-                        file.section(kind, at, &[&bytes]).map_err(failed)?;
-                    }
-                    CutChunk::Rows(rows) => rows.write(&mut file, at).map_err(failed)?,
-                    CutChunk::End => break,
-                    CutChunk::GivenUp => return Err(BadSnapshot::GivenUp),
+                let is_current = self.epoch.load(Ordering::SeqCst) == epoch;
+                if !is_current || matches!(part, CutChunk::GivenUp) {
+                    return Err(BadSnapshot::GivenUp);
+                }
+                if !part.write(&mut file, at, cut).map_err(failed)? {
+                    break;
                 }
             }
         }
