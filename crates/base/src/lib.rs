@@ -1,4 +1,5 @@
-//! Helpers that every crate may use and that belong to no subject: locks after a panic ([`EvenIfPoisoned`]), the
+//! Helpers that every crate may use and that belong to no subject: locks after a panic ([`EvenIfPoisoned`])
+//! and in one order ([`Ordered`]), the
 //! name that a user meant ([`DidYouMean`]), text on its way to a terminal ([`printable()`]), processes that end
 //! together ([`ProcessGroup`]), the codec of everything that leaves a process ([`bytes`]), and the versions
 //! of our formats ([`formats`]).
@@ -12,10 +13,12 @@ pub mod bytes;
 pub mod formats;
 mod group;
 mod near;
+mod ordered;
 mod poison;
 mod printable;
 
 pub use group::ProcessGroup;
 pub use near::{DidYouMean, nearest};
+pub use ordered::{Ordered, OrderedGuard, Rank};
 pub use poison::EvenIfPoisoned;
 pub use printable::printable;

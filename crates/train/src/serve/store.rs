@@ -127,7 +127,7 @@ impl BlockStore {
     /// Keeps cuts in this folder from now on; what is there must be this server's own.
     pub fn keep_cuts(&mut self, folder: &Path, log: Log) -> Result<()> {
         let cuts = self.open_cuts(folder, log)?;
-        cuts.check_own()?;
+        cuts.folder().check_own()?;
         self.cuts = Some(cuts);
         Ok(())
     }
@@ -363,7 +363,7 @@ impl Store for BlockStore {
     }
 
     fn journal(&self, cut: u64) -> Answer<Vec<u8>> {
-        self.cuts()?.journal(cut).map_err(failed)
+        self.cuts()?.folder().journal(cut).map_err(failed)
     }
 
     fn size(&self) -> Size {
