@@ -1,15 +1,24 @@
-//! Helpers that every crate may use and that belong to no subject: locks after a panic ([`EvenIfPoisoned`]), the
-//! name that a user meant ([`DidYouMean`]), text on its way to a terminal ([`printable()`]), and processes that end
-//! together ([`ProcessGroup`]).
+//! Helpers that every crate may use and that belong to no subject: locks after a panic ([`EvenIfPoisoned`])
+//! and in one order ([`Ordered`]), the
+//! name that a user meant ([`DidYouMean`]), text on its way to a terminal ([`printable()`]), processes that end
+//! together ([`ProcessGroup`]), the codec of everything that leaves a process ([`bytes`]), and the versions
+//! of our formats ([`formats`]).
 //!
-//! **Invariant:** nothing here knows numbers, programs, jobs or files.
+//! The last two are here and not in `durable`: messages and states of the protocol use them, and
+//! their crates must not be able to open files.
+//!
+//! **Invariant:** nothing here knows numbers, programs or jobs, or opens a file.
 
+pub mod bytes;
+pub mod formats;
 mod group;
 mod near;
+mod ordered;
 mod poison;
 mod printable;
 
 pub use group::ProcessGroup;
 pub use near::{DidYouMean, nearest};
+pub use ordered::{Ordered, OrderedGuard, Rank};
 pub use poison::EvenIfPoisoned;
 pub use printable::printable;

@@ -2,6 +2,7 @@
 //!
 //! Numbers are written as texts: every reader gets the same bits back.
 
+use base::formats::CTR;
 use serde_json::{Value, json};
 
 use crate::cells::Holds;
@@ -12,8 +13,6 @@ use crate::words::Loss;
 
 /// The name of the file.
 pub(crate) const FILE: &str = "ctr.json";
-/// Changes when the meaning of the file does.
-const VERSION: u64 = 1;
 
 /// The bytes of the file.
 pub(crate) fn to_bytes(encoding: &Encoding) -> Vec<u8> {
@@ -34,7 +33,7 @@ pub(crate) fn to_bytes(encoding: &Encoding) -> Vec<u8> {
     };
     let target = &encoding.target;
     let written = json!({
-        "version": VERSION,
+        "version": CTR.version,
         "target": {
             "name": target.name,
             "loss": target.loss.name(),
@@ -51,9 +50,9 @@ pub(crate) fn to_bytes(encoding: &Encoding) -> Vec<u8> {
 /// The encoding of a file, or what is wrong with it.
 pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Encoding, String> {
     let read: Value = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
-    match read["version"].as_u64() {
-        Some(VERSION) => {}
-        _ => return Err(format!("version {} of {FILE} is not known", read["version"])),
+    let version = read["version"].as_u64().and_then(|version| u32::try_from(version).ok());
+    if !version.is_some_and(|version| CTR.can_read(version)) {
+        return Err(format!("version {} of {FILE} is not known", read["version"]));
     }
     let need = || format!("{FILE} lacks something");
     let target = &read["target"];

@@ -3,13 +3,14 @@
 //! A position is behind the last batch that a reader gave out. What was read ahead does not count:
 //! a reader that begins there reads it again.
 
+use base::bytes::{ByteReader, ByteWriter};
+use base::formats::POSITIONS;
+
 use crate::error::{Error, Result};
 use crate::pass::{Before, Skipped};
 use crate::random::{hash, mix};
 use crate::settings::{DatasetKind, Settings};
 
-/// The first byte of positions as bytes.
-const VERSION: u8 = 2;
 /// Readers of a pass, at most: more threads than any machine has.
 const READERS_MAX: usize = 1 << 16;
 /// More than can be counted in any file: sums of such numbers are numbers.
@@ -108,10 +109,10 @@ impl Facts {
         self.0.iter().flat_map(|fact| fact.to_le_bytes()).collect()
     }
 
-    pub(crate) fn read(bytes: &mut &[u8]) -> Option<Self> {
+    pub(crate) fn read(bytes: &mut ByteReader<'_>) -> Option<Self> {
         let mut facts = [0; ABOUT.len()];
         for fact in &mut facts {
-            *fact = number(bytes)?;
+            *fact = bytes.u64().ok()?;
         }
         Some(Self(facts))
     }
@@ -162,27 +163,25 @@ impl Positions {
 
     /// To be kept; [`Positions::from_bytes`] reads it.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut out = vec![VERSION];
-        out.extend(self.facts.to_bytes());
-        out.extend((self.readers.len() as u32).to_le_bytes());
+        let mut to = ByteWriter::default();
+        to.u8(POSITIONS.byte()).raw(&self.facts.to_bytes()).count_u32(self.readers.len());
         for Position { n_batches, n_samples, file, at, byte, version, skipped } in &self.readers {
             let numbers =
                 [*n_batches, *n_samples, *file, *at, skipped.n_lines, skipped.n_files, *byte];
-            out.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
-            out.extend(version.to_le_bytes());
-            let text = shortened(&skipped.first);
-            out.extend((text.len() as u32).to_le_bytes());
-            out.extend(text.as_bytes());
+            numbers.into_iter().fold(&mut to, ByteWriter::u64);
+            to.u64(*version).text_up_to(&skipped.first, TEXT_BYTES_MAX);
         }
-        out
+        to.0
     }
 
     /// What [`Positions::to_bytes`] wrote.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let bad = |reason: &str| Error::BadPositions { reason: reason.to_string() };
-        let Some((&version, mut rest)) = bytes.split_first() else { return Err(bad("no bytes")) };
-        if version != VERSION {
-            return Err(bad(&format!("version {version}, and {VERSION} is the newest known here")));
+        let mut rest = ByteReader::new(bytes);
+        let Ok(version) = rest.u8() else { return Err(bad("no bytes")) };
+        if !POSITIONS.can_read(version) {
+            let known = POSITIONS.version;
+            return Err(bad(&format!("version {version}, and {known} is the newest known here")));
         }
         let read =
             read(&mut rest).ok_or_else(|| bad("they end early or hold numbers too large"))?;
@@ -197,18 +196,12 @@ fn left_out(settings: &Settings) -> u64 {
     settings.left_out.iter().fold(0, one)
 }
 
-/// The beginning of a text, short enough to be kept.
-fn shortened(text: &str) -> &str {
-    let end = (0..=text.len().min(TEXT_BYTES_MAX)).rev().find(|&end| text.is_char_boundary(end));
-    &text[..end.unwrap_or(0)]
-}
-
-fn read(bytes: &mut &[u8]) -> Option<Positions> {
+fn read(bytes: &mut ByteReader<'_>) -> Option<Positions> {
     let facts = Facts::read(bytes)?;
-    let n = size(bytes).filter(|&n| n <= READERS_MAX)?;
+    let n = bytes.count_u32().ok().filter(|&n| n <= READERS_MAX)?;
     let mut readers = Vec::new();
     for _ in 0..n {
-        let mut next = || number(bytes).filter(|&number| number <= NUMBER_MAX);
+        let mut next = || bytes.u64().ok().filter(|&number| number <= NUMBER_MAX);
         let n_batches = next()?;
         let n_samples = next()?;
         let file = next()?;
@@ -216,29 +209,12 @@ fn read(bytes: &mut &[u8]) -> Option<Positions> {
         let n_lines = next()?;
         let n_files = next()?;
         let byte = next()?;
-        let version = number(bytes)?;
-        let n_bytes = size(bytes).filter(|&n| n <= TEXT_BYTES_MAX)?;
-        let (text, rest) = bytes.split_at_checked(n_bytes)?;
-        *bytes = rest;
-        let first = std::str::from_utf8(text).ok()?.to_string();
+        let version = bytes.u64().ok()?;
+        let first = bytes.text_up_to(TEXT_BYTES_MAX).ok()?.to_string();
         let skipped = Skipped { n_lines, n_files, first };
         readers.push(Position { n_batches, n_samples, file, at, byte, version, skipped });
     }
     Some(Positions { facts, readers })
-}
-
-/// The next eight bytes.
-fn number(bytes: &mut &[u8]) -> Option<u64> {
-    let (number, rest) = bytes.split_first_chunk::<8>()?;
-    *bytes = rest;
-    Some(u64::from_le_bytes(*number))
-}
-
-/// The next four bytes.
-fn size(bytes: &mut &[u8]) -> Option<usize> {
-    let (size, rest) = bytes.split_first_chunk::<4>()?;
-    *bytes = rest;
-    Some(u32::from_le_bytes(*size) as usize)
 }
 
 #[cfg(test)]
@@ -279,7 +255,7 @@ mod tests {
         };
         (0..bytes.len()).for_each(|n| refused(&bytes[..n]));
         refused(&[&bytes[..], &[0]].concat());
-        refused(&[&[VERSION + 1], &bytes[1..]].concat());
+        refused(&[&[POSITIONS.byte() + 1], &bytes[1..]].concat());
         // More readers than bytes are there for.
         let n_readers = 1 + Facts::N_BYTES;
         let many = [&bytes[..n_readers], &[255; 4], &bytes[n_readers + 4..]].concat();

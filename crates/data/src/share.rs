@@ -8,6 +8,8 @@ use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
+use base::bytes::{ByteReader, ByteWriter};
+use base::formats::SHARE;
 use durable::Access;
 
 use crate::checksum::crc32;
@@ -19,7 +21,7 @@ use crate::shuffle::PIECE_WORDS;
 use crate::slot::Slot;
 
 /// How a file begins; the last byte is the version.
-const MAGIC: [u8; 8] = *b"pwshare\x01";
+const MAGIC: [u8; 8] = [b'p', b'w', b's', b'h', b'a', b'r', b'e', SHARE.byte()];
 /// Larger files have no second copy.
 const COPIED_BYTES_MAX: u64 = 1 << 30;
 /// The second copy of a larger one is not looked at before it is needed.
@@ -40,12 +42,11 @@ pub(crate) struct Head {
 
 impl Head {
     fn to_bytes(self) -> Vec<u8> {
-        let mut out = MAGIC.to_vec();
-        out.extend(self.facts.to_bytes());
-        out.extend(self.n_samples.to_le_bytes());
-        out.extend(self.n_unmerged.to_le_bytes());
-        out.extend(crc32(0, &out).to_le_bytes());
-        out
+        let mut to = ByteWriter(MAGIC.to_vec());
+        to.raw(&self.facts.to_bytes()).u64(self.n_samples).u64(self.n_unmerged);
+        let sum = crc32(0, &to.0);
+        to.u32(sum);
+        to.0
     }
 }
 
@@ -159,11 +160,9 @@ fn read_head(file: &mut impl Read) -> Option<Head> {
     if crc32(0, head).to_le_bytes() != sum {
         return None;
     }
-    let mut rest = head.strip_prefix(&MAGIC)?;
-    let facts = Facts::read(&mut rest)?;
-    let (&[n_samples, n_unmerged], []) = rest.as_chunks::<8>() else { return None };
-    let (n_samples, n_unmerged) = (u64::from_le_bytes(n_samples), u64::from_le_bytes(n_unmerged));
-    Some(Head { facts, n_samples, n_unmerged })
+    let rest = &mut ByteReader::new(head.strip_prefix(&MAGIC)?);
+    let facts = Facts::read(rest)?;
+    Some(Head { facts, n_samples: rest.u64().ok()?, n_unmerged: rest.u64().ok()? })
 }
 
 /// Reads blocks until all samples are there.

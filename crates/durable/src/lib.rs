@@ -5,7 +5,14 @@
 //! new one, and several processes may replace one file at the same time: the last rename wins. A process that
 //! ends in between leaves a file whose name ends with [`UNFINISHED`]; the next replacement removes it.
 //!
+//! Files of several sections have checksums ([`SectionWriter`], [`SectionReader`]), and so have records of files that only
+//! grow ([`Record`]).
+//!
 //! Saves of several files into a folder, all or nothing, are `train::folder`.
+
+mod damage;
+mod records;
+mod sections;
 
 use std::collections::hash_map::RandomState;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
@@ -14,6 +21,10 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+
+pub use damage::{FileStart, Problem, ReadResult};
+pub use records::Record;
+pub use sections::{Section, SectionForm, SectionReader, SectionWriter, sealed};
 
 /// How the name of a file ends that is not complete.
 pub const UNFINISHED: &str = ".new";

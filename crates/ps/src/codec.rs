@@ -9,6 +9,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use base::bytes::{ByteReader, ByteWriter};
 use tensor::{DType, Pool, RANK_MAX, Rows, Shape, Tensor, Value};
 
 use crate::counters::NETWORK;
@@ -24,7 +25,7 @@ pub const LIST_MAX: usize = 65_536;
 #[derive(Debug, Default)]
 pub struct Writer<'a> {
     /// Numbers, names, shapes.
-    pub meta: Vec<u8>,
+    pub meta: ByteWriter,
     /// The tensors, where they are.
     pub blobs: Vec<&'a [u8]>,
     /// Memory that the receiver can read: long tensors go there instead.
@@ -44,10 +45,11 @@ impl<'a> Writer<'a> {
         Self { counted: Some(0), ..Self::default() }
     }
 
-    fn put(&mut self, bytes: &[u8]) {
-        match &mut self.counted {
-            Some(n) => *n += bytes.len(),
-            None => self.meta.extend_from_slice(bytes),
+    fn put(&mut self, write: impl FnOnce(&mut ByteWriter) -> &mut ByteWriter) {
+        let meta = write(&mut self.meta);
+        if let Some(n) = &mut self.counted {
+            *n += meta.0.len();
+            meta.0.clear();
         }
     }
 
@@ -60,24 +62,22 @@ impl<'a> Writer<'a> {
 
     /// One byte.
     pub fn u8(&mut self, value: u8) {
-        self.put(&[value]);
+        self.put(|meta| meta.u8(value));
     }
 
     /// A number.
     pub fn u32(&mut self, value: u32) {
-        self.put(&value.to_le_bytes());
+        self.put(|meta| meta.u32(value));
     }
 
     /// A number.
     pub fn u64(&mut self, value: u64) {
-        self.put(&value.to_le_bytes());
+        self.put(|meta| meta.u64(value));
     }
 
     /// A name or a short text. It is cut off at the limit.
     pub fn str(&mut self, text: &str) {
-        let bytes = &text.as_bytes()[..text.floor_char_boundary(NAME_BYTES_MAX)];
-        self.u32(bytes.len() as u32);
-        self.put(bytes);
+        self.put(|meta| meta.text_up_to(text, NAME_BYTES_MAX));
     }
 
     /// How many things follow.
@@ -160,7 +160,7 @@ impl<'a> Writer<'a> {
 
     /// Bytes of the whole message.
     pub fn n_bytes(&self) -> usize {
-        let collected = self.meta.len() + self.blobs.iter().map(|blob| blob.len()).sum::<usize>();
+        let collected = self.meta.0.len() + self.blobs.iter().map(|blob| blob.len()).sum::<usize>();
         self.counted.unwrap_or_default() + collected
     }
 }
@@ -195,7 +195,7 @@ impl<'a> Destination<'a> {
 /// Decodes the meta bytes of a message. Keys, bytes and tensors get their memory here; their
 /// contents are read afterwards into [`Blobs`].
 pub struct Reader<'a> {
-    meta: &'a [u8],
+    meta: ByteReader<'a>,
     /// Bytes of blobs that the frame holds and that have no place yet.
     n_left: usize,
     into: Destination<'a>,
@@ -243,47 +243,27 @@ fn zeros<T: bytemuck::Zeroable>(n: usize) -> Result<Vec<T>> {
 impl<'a> Reader<'a> {
     /// Reads a frame with these meta bytes and `n_blob_bytes` to follow.
     pub fn new(meta: &'a [u8], n_blob_bytes: usize, into: Destination<'a>) -> Self {
-        Self { meta, n_left: n_blob_bytes, into }
-    }
-
-    fn take(&mut self, n: usize) -> Result<&'a [u8]> {
-        if n > self.meta.len() {
-            return Err(Error::Malformed("a message ends too early"));
-        }
-        let (taken, rest) = self.meta.split_at(n);
-        self.meta = rest;
-        Ok(taken)
-    }
-
-    fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
-        let mut array = [0; N];
-        array.copy_from_slice(self.take(N)?);
-        Ok(array)
+        Self { meta: ByteReader::new(meta), n_left: n_blob_bytes, into }
     }
 
     /// One byte.
     pub fn u8(&mut self) -> Result<u8> {
-        Ok(self.array::<1>()?[0])
+        Ok(self.meta.u8()?)
     }
 
     /// A number.
     pub fn u32(&mut self) -> Result<u32> {
-        self.array().map(u32::from_le_bytes)
+        Ok(self.meta.u32()?)
     }
 
     /// A number.
     pub fn u64(&mut self) -> Result<u64> {
-        self.array().map(u64::from_le_bytes)
+        Ok(self.meta.u64()?)
     }
 
     /// A name.
     pub fn str(&mut self) -> Result<String> {
-        let n = self.u32()? as usize;
-        if n > NAME_BYTES_MAX {
-            return Err(Error::Malformed("a name is too long"));
-        }
-        let text = std::str::from_utf8(self.take(n)?);
-        text.map(str::to_string).map_err(|_| Error::Malformed("a name is not UTF-8"))
+        Ok(self.meta.text_up_to(NAME_BYTES_MAX)?.to_string())
     }
 
     /// How many things follow.
@@ -296,11 +276,7 @@ impl<'a> Reader<'a> {
 
     /// Yes or no.
     pub fn flag(&mut self) -> Result<bool> {
-        match self.u8()? {
-            0 => Ok(false),
-            1 => Ok(true),
-            _ => Err(Error::Malformed("neither yes nor no")),
-        }
+        Ok(self.meta.flag()?)
     }
 
     /// A list of numbers.

@@ -2,6 +2,8 @@
 
 use std::str::FromStr;
 
+use base::bytes::Malformed;
+
 use crate::budget::Overfull;
 use crate::endpoint::Endpoint;
 use crate::failure::Failure;
@@ -209,6 +211,12 @@ pub enum Error {
         /// Why.
         refusal: Refusal,
     },
+}
+
+impl From<Malformed> for Error {
+    fn from(Malformed(problem): Malformed) -> Self {
+        Error::Malformed(problem)
+    }
 }
 
 impl From<Overfull> for Error {

@@ -8,6 +8,7 @@
 
 use std::io::{IoSlice, Read, Write};
 
+use base::bytes::ByteWriter;
 use tensor::Pool;
 
 use crate::codec::{Blobs, Destination, Reader, Writer};
@@ -99,7 +100,7 @@ pub(crate) fn write_all<M: Message>(
     let bodies = bodies?;
     let mut slices: Vec<IoSlice<'_>> = Vec::with_capacity(bodies.len() * 4);
     for body in &bodies {
-        slices.push(IoSlice::new(&body.meta));
+        slices.push(IoSlice::new(&body.meta.0));
         let blobs = body.blobs.iter().filter(|blob| !blob.is_empty());
         slices.extend(blobs.map(|blob| IoSlice::new(blob)));
     }
@@ -113,15 +114,15 @@ pub(crate) fn encode<'a, M: Message>(
     lender: Option<&'a Lender>,
 ) -> std::io::Result<Writer<'a>> {
     let start = before.len();
-    let mut body = Writer { meta: before, lender, ..Writer::default() };
-    body.meta.resize(start + HEAD_BYTES, 0);
+    let mut body = Writer { meta: ByteWriter(before), lender, ..Writer::default() };
+    body.meta.0.resize(start + HEAD_BYTES, 0);
     frame.body.encode(&mut body);
-    let n_meta = body.meta.len() - start - HEAD_BYTES;
-    let n_blob = body.n_bytes() - body.meta.len();
+    let n_meta = body.meta.0.len() - start - HEAD_BYTES;
+    let n_blob = body.n_bytes() - body.meta.0.len();
     let (Ok(n_meta), Ok(n_blob)) = (u32::try_from(n_meta), u32::try_from(n_blob)) else {
         return Err(std::io::Error::other("a message of more than 4 GiB"));
     };
-    let head = &mut body.meta[start..][..HEAD_BYTES];
+    let head = &mut body.meta.0[start..][..HEAD_BYTES];
     head[..4].copy_from_slice(&MAGIC.to_le_bytes());
     head[4..6].copy_from_slice(&frame.body.kind().to_le_bytes());
     head[8..12].copy_from_slice(&n_meta.to_le_bytes());

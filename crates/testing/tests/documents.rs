@@ -63,6 +63,27 @@ fn every_message_and_the_version_are_described() {
     assert!(formats.contains(&title), "docs/reference/formats.md has no title {title:?}");
 }
 
+/// `UPDATE=1` writes it.
+#[test]
+fn the_table_of_file_formats_is_the_one_that_readers_use() {
+    let page = "docs/reference/formats.md";
+    let (begin, end) = ("<!-- formats: printed -->\n", "<!-- formats: end -->");
+    let text = read(page);
+    let (before, rest) = text.split_once(begin).expect("the table has a beginning");
+    let (table, after) = rest.split_once(end).expect("the table has an end");
+    let printed = base::formats::page("../../crates/");
+    if std::env::var_os("UPDATE").is_some() {
+        let text = [before, begin, &printed, end, after].concat();
+        std::fs::write(root().join(page), text).unwrap();
+        return;
+    }
+    assert!(table == printed, "the table in {page} is old: write it again with UPDATE=1");
+    for format in base::formats::ALL {
+        let code = format!("crates/{}", format.code);
+        assert!(read(&code).contains("formats::"), "{code} does not ask for its version");
+    }
+}
+
 #[test]
 fn tests_that_documents_name_exist() {
     let code: String = texts(&[".rs", ".py"]).into_iter().map(|(_, text)| text).collect();

@@ -18,7 +18,7 @@ const LINES_WANTED: usize = 600;
 /// reason in ARCHITECTURE.md.
 const EDGES: &[(&str, &[&str])] = &[
     ("base", &[]),
-    ("durable", &[]),
+    ("durable", &["base"]),
     ("tensor", &[]),
     ("program", &["base", "tensor"]),
     ("metrics", &["base"]),
@@ -192,6 +192,15 @@ fn files_are_replaced_in_one_way() {
         !free.iter().any(|place| name.starts_with(place)) && !name.ends_with("tests.rs")
     };
     none("files are replaced by `durable::replace`", uses(&["fs::rename("], bound));
+}
+
+#[test]
+fn versions_of_formats_are_in_one_table() {
+    // The network protocol is no file.
+    let free = ["/message/hello.rs", "/mesh/joining.rs"];
+    let bound = |name: &str| !free.iter().any(|file| name.ends_with(file));
+    let found = uses(&["const VERSION: u"], bound);
+    none("versions of files are in crates/base/src/formats.rs", found);
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use base::DidYouMean;
+use base::bytes::Malformed;
 use program::Program;
 use ps::Interruption;
 use tensor::DType;
@@ -534,6 +535,12 @@ pub enum Error {
 }
 
 /// Tells a lost process apart from other errors, where the protocol reports it.
+impl From<Malformed> for Error {
+    fn from(Malformed(problem): Malformed) -> Self {
+        Error::BadState(problem)
+    }
+}
+
 impl From<ps::Error> for Error {
     fn from(error: ps::Error) -> Self {
         match error.interruption() {

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use base::formats::JOB as JOB_FORMAT;
 use durable::Access;
 use train::server_list;
 
@@ -20,8 +21,7 @@ use super::plan::{Job, Process};
 use crate::error::{Result, SnapshotError};
 use crate::role::RoleKind;
 
-/// The format of `job`.
-const VERSION: u32 = 1;
+/// How `job` begins, before the version.
 const MAGIC: &str = "paddlewheel job";
 /// Who the job is, and the same again.
 const JOB: &str = "job";
@@ -66,7 +66,7 @@ impl Identity {
     }
 
     fn to_text(&self) -> String {
-        let mut text = format!("{MAGIC} {VERSION}\nservers {}\n", self.n_servers);
+        let mut text = format!("{MAGIC} {}\nservers {}\n", JOB_FORMAT.version, self.n_servers);
         text += &format!("trainers {}\n", self.n_trainers);
         text += &self.n_began.map_or_else(String::new, |n| format!("began {n}\n"));
         text += &format!("script {}\n", escaped(&self.script.to_string_lossy()));
@@ -81,12 +81,12 @@ impl Identity {
         let damaged = |problem| SnapshotError::Damaged { path: path.to_path_buf(), problem };
         let mut lines = text.lines();
         let version = lines.next().and_then(|line| line.strip_prefix(MAGIC));
-        let version = version.and_then(|rest| rest.trim().parse().ok());
+        let version: Option<u32> = version.and_then(|rest| rest.trim().parse().ok());
         match version.ok_or_else(|| damaged("it does not say what it is"))? {
-            VERSION => {}
+            version if JOB_FORMAT.can_read(version) => {}
             _ if has_our_form(text) => return Err(damaged("its number is none that was written")),
             version => {
-                let (folder, known) = (folder.to_path_buf(), VERSION);
+                let (folder, known) = (folder.to_path_buf(), JOB_FORMAT.version);
                 return Err(SnapshotError::Newer { folder, version, known });
             }
         }
@@ -154,7 +154,7 @@ fn has_lost_check(text: &str) -> bool {
 /// later release that changes the form changes what is before the number.
 fn has_our_form(text: &str) -> bool {
     let rest = text.split_once('\n').map_or("", |(_, rest)| rest);
-    let ours = format!("{MAGIC} {VERSION}\n{rest}");
+    let ours = format!("{MAGIC} {}\n{rest}", JOB_FORMAT.version);
     let Some(at) = ours.find("\ncheck ") else { return false };
     let check = ours[at + 7..].lines().next().and_then(|word| u32::from_str_radix(word, 16).ok());
     check == Some(crc32fast::hash(&ours.as_bytes()[..=at]))

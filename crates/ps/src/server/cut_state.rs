@@ -6,14 +6,14 @@
 
 use std::collections::BTreeMap;
 
+use base::bytes::{ByteReader, ByteWriter};
+use base::formats::CUT_STATE;
+
 use crate::chunks::Chunks;
-use crate::codec::{Blobs, Destination, LIST_MAX, Reader, Writer};
+use crate::codec::{Blobs, Destination, Reader, Writer};
 use crate::error::{Error, Result};
 use crate::ids::TrainerId;
 use crate::message::{Body, Push, Stats};
-
-/// The form of these bytes.
-const VERSION: u32 = 1;
 
 /// Why a trainer is not waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,23 +77,23 @@ impl Protocol {
     fn to_bytes(&self) -> Vec<u8> {
         let mut out = Writer::default();
         self.encode(&mut out);
-        let mut bytes = (out.meta.len() as u64).to_le_bytes().to_vec();
-        bytes.extend_from_slice(&out.meta);
-        out.blobs.iter().for_each(|blob| bytes.extend_from_slice(blob));
-        bytes
+        let mut bytes = ByteWriter::default();
+        bytes.bytes(&out.meta.0);
+        out.blobs.iter().fold(&mut bytes, |bytes, blob| bytes.raw(blob));
+        bytes.0
     }
 
-    fn from_bytes(mut bytes: &[u8]) -> Result<Self> {
-        let n_meta = length(&mut bytes)?;
-        let meta = take(&mut bytes, n_meta)?;
+    fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        let mut bytes = ByteReader::new(bytes);
+        let meta = bytes.bytes()?;
         let mut pool = tensor::Pool::default();
-        let mut input = Reader::new(meta, bytes.len(), Destination::new(&mut pool));
+        let mut input = Reader::new(meta, bytes.n_left(), Destination::new(&mut pool));
         let mut protocol = Self::decode(&mut input)?;
         input.finish()?;
         let mut blobs = Blobs::new();
         protocol.blobs(&mut blobs);
         for blob in blobs {
-            blob.copy_from_slice(take(&mut bytes, blob.len())?);
+            blob.copy_from_slice(bytes.take(blob.len())?);
         }
         Ok(protocol)
     }
@@ -111,37 +111,24 @@ impl CutState {
     /// Contributions of trainers are not copied.
     pub(super) fn to_chunks(&self) -> Chunks {
         let protocol = self.protocol.to_bytes();
-        let mut bytes = VERSION.to_le_bytes().to_vec();
-        bytes.extend_from_slice(&(protocol.len() as u64).to_le_bytes());
-        bytes.extend_from_slice(&protocol);
         let n = self.states.iter().filter(|(_, state)| !state.is_empty()).count();
-        bytes.extend_from_slice(&(n as u32).to_le_bytes());
-        let mut chunks = Chunks::from(bytes);
+        let mut bytes = ByteWriter::default();
+        bytes.u32(CUT_STATE.version).bytes(&protocol).count_u32(n);
+        let mut chunks = Chunks::from(bytes.0);
         self.states.iter().for_each(|(trainer, state)| add_chunks(&mut chunks, *trainer, state));
         chunks
     }
 
-    pub(super) fn from_bytes(mut bytes: &[u8]) -> Result<Self> {
-        let bytes = &mut bytes;
-        if number(bytes)? != VERSION {
+    pub(super) fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        let bytes = &mut ByteReader::new(bytes);
+        if !CUT_STATE.can_read(bytes.u32()?) {
             return Err(Error::Malformed("a cut of another version"));
         }
-        let n_protocol = length(bytes)?;
-        let protocol = Protocol::from_bytes(take(bytes, n_protocol)?)?;
-        let n = number(bytes)? as usize;
-        if n > LIST_MAX {
-            return Err(Error::Malformed("a list is too long"));
-        }
-        let mut states = Vec::new();
-        for _ in 0..n {
-            let (trainer, state) = entry(bytes)?;
-            states.push((trainer, state.to_vec().into()));
-        }
-        if bytes.is_empty() {
-            Ok(Self { protocol, states })
-        } else {
-            Err(Error::Malformed("a cut is longer than it says"))
-        }
+        let protocol = Protocol::from_bytes(bytes.bytes()?)?;
+        let states = bytes
+            .list(|bytes| entry(bytes).map(|(trainer, state)| (trainer, state.to_vec().into())))?;
+        bytes.end()?;
+        Ok(Self { protocol, states })
     }
 }
 
@@ -150,17 +137,17 @@ pub(super) fn add_entry(bytes: &mut Vec<u8>, trainer: TrainerId, given: &[u8]) {
     if given.is_empty() {
         return;
     }
-    bytes.extend_from_slice(&trainer.0.to_le_bytes());
-    bytes.extend_from_slice(&(given.len() as u64).to_le_bytes());
-    bytes.extend_from_slice(given);
+    let mut entry = ByteWriter(std::mem::take(bytes));
+    entry.u32(trainer.0).bytes(given);
+    *bytes = entry.0;
 }
 
 /// The same, without a copy.
 pub(super) fn add_chunks(chunks: &mut Chunks, trainer: TrainerId, given: &Chunks) {
     if !given.is_empty() {
-        let mut head = trainer.0.to_le_bytes().to_vec();
-        head.extend_from_slice(&(given.n_bytes() as u64).to_le_bytes());
-        chunks.push(head);
+        let mut head = ByteWriter::default();
+        head.u32(trainer.0).count(given.n_bytes());
+        chunks.push(head.0);
         chunks.append(given);
     }
 }
@@ -185,38 +172,16 @@ pub fn compacted(journal: &[u8], smaller: &dyn Fn(&[u8]) -> Option<Vec<u8>>) -> 
 }
 
 /// The contributions of trainers to a journal, in its order.
-pub(super) fn entries(mut journal: &[u8]) -> Result<Vec<(TrainerId, &[u8])>> {
-    let mut all = Vec::new();
+pub(super) fn entries(journal: &[u8]) -> Result<Vec<(TrainerId, &[u8])>> {
+    let (mut journal, mut all) = (ByteReader::new(journal), Vec::new());
     while !journal.is_empty() {
         all.push(entry(&mut journal)?);
     }
     Ok(all)
 }
 
-fn entry<'a>(bytes: &mut &'a [u8]) -> Result<(TrainerId, &'a [u8])> {
-    let trainer = TrainerId(number(bytes)?);
-    let n = length(bytes)?;
-    Ok((trainer, take(bytes, n)?))
-}
-
-fn take<'a>(bytes: &mut &'a [u8], n: usize) -> Result<&'a [u8]> {
-    let (taken, rest) =
-        bytes.split_at_checked(n).ok_or(Error::Malformed("a cut ends too early"))?;
-    *bytes = rest;
-    Ok(taken)
-}
-
-fn number(bytes: &mut &[u8]) -> Result<u32> {
-    let mut four = [0; 4];
-    four.copy_from_slice(take(bytes, 4)?);
-    Ok(u32::from_le_bytes(four))
-}
-
-fn length(bytes: &mut &[u8]) -> Result<usize> {
-    let mut eight = [0; 8];
-    eight.copy_from_slice(take(bytes, 8)?);
-    usize::try_from(u64::from_le_bytes(eight))
-        .map_err(|_| Error::Malformed("a length beyond bounds"))
+fn entry<'a>(bytes: &mut ByteReader<'a>) -> Result<(TrainerId, &'a [u8])> {
+    Ok((TrainerId(bytes.u32()?), bytes.bytes()?))
 }
 
 #[cfg(test)]

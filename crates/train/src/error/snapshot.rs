@@ -1,7 +1,9 @@
 //! Faults of a server's snapshots.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use durable::Problem;
 
 /// The result of writing or reading a snapshot.
 pub(crate) type SnapshotResult<T> = Result<T, BadSnapshot>;
@@ -85,8 +87,18 @@ impl BadSnapshot {
         }
     }
 
+    /// The problem of a file, which this release knows in version `known`.
+    pub(crate) fn of_file(path: &Path, problem: Problem, known: u32) -> Self {
+        let path = path.to_path_buf();
+        match problem {
+            Problem::Unreadable(source) => Self::Unreadable { path, source },
+            Problem::Damaged(problem) => Self::Damaged { path, problem },
+            Problem::OtherVersion(version) => Self::Newer { path, version, known },
+        }
+    }
+
     /// The meaning of a disk error for a folder that is written to.
-    pub(crate) fn writing(folder: &std::path::Path, source: io::Error) -> Self {
+    pub(crate) fn writing(folder: &Path, source: io::Error) -> Self {
         let folder = folder.to_path_buf();
         match source.kind() {
             io::ErrorKind::StorageFull

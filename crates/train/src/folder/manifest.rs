@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::{Component, Path};
 
+use base::formats::SAVED_FILES;
 use tensor::DType;
 
 use super::PRIVATE;
@@ -11,8 +12,6 @@ use super::text::{hash, name, word};
 
 /// The first line.
 const FORMAT: &str = "paddlewheel folder";
-/// The version that is written here, and the newest that is read.
-pub(super) const VERSION: u32 = 1;
 
 /// The description of a save.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -154,7 +153,7 @@ impl Manifest {
 
     /// The text of the file, and its hash.
     pub(super) fn to_text(&self) -> (String, u64) {
-        let mut text = format!("{FORMAT} {VERSION}\n");
+        let mut text = format!("{FORMAT} {}\n", SAVED_FILES.version);
         for save in &self.saves {
             write_save(&mut text, save).expect("text grows without errors");
         }
@@ -170,10 +169,10 @@ impl Manifest {
     pub(super) fn from_bytes(bytes: &[u8]) -> Result<(Self, u64), Flaw> {
         let first = bytes.split(|&byte| byte == b'\n').next().unwrap_or_default();
         let version = std::str::from_utf8(first).ok().and_then(|line| line.strip_prefix(FORMAT));
-        let version = version.and_then(|rest| rest.strip_prefix(' ')?.parse().ok());
+        let version: Option<u32> = version.and_then(|rest| rest.strip_prefix(' ')?.parse().ok());
         let version = version.ok_or(Flaw::Line(1, "this is not a list of saved files"))?;
         // A version that is not known may look like anything else.
-        if version != VERSION {
+        if !SAVED_FILES.can_read(version) {
             return Err(Flaw::Version(version));
         }
         let text = std::str::from_utf8(bytes).map_err(|_| Flaw::Line(1, "this is not text"))?;

@@ -9,10 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use base::formats::SAVED_FILES;
 use metrics::Phase;
 
 use super::left::tidy;
-use super::manifest::{Flaw, Manifest, SavedFile, VERSION, is_inside};
+use super::manifest::{Flaw, Manifest, SavedFile, is_inside};
 use super::place::committed;
 use super::{BLOCK_BYTES, OLDER_MANIFEST, list_file, list_of, lock, saving_of};
 use crate::error::{Error, FileState, Result};
@@ -75,7 +76,9 @@ pub(super) fn read_manifest(dir: &Path) -> Result<Option<ReadManifest>> {
     let ListBytes { path, home, bytes } = found;
     match read {
         Ok((manifest, hash)) => Ok(Some(ReadManifest { manifest, hash, home, bytes })),
-        Err(Flaw::Version(found)) => Err(Error::ManifestVersion { path, found, known: VERSION }),
+        Err(Flaw::Version(found)) => {
+            Err(Error::ManifestVersion { path, found, known: SAVED_FILES.version })
+        }
         Err(Flaw::Line(line, problem)) => Err(Error::BadManifest { path, line, problem }),
         Err(Flaw::Hash { expected, found }) => Err(Error::ManifestHash { path, expected, found }),
     }

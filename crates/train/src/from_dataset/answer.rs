@@ -4,7 +4,7 @@ use data::{Dataset, Skipped};
 
 use super::{PassValue, Report};
 use crate::error::{Error, Result};
-use crate::recover::{ByteReader, ByteWriter};
+use crate::recover::{ByteReader, ByteWriter, ReadValues, WriteValues};
 
 /// The report of a pass and what it has changed of its dataset.
 pub(super) fn to_bytes(report: &Report, dataset: &Dataset) -> Vec<u8> {
@@ -13,7 +13,7 @@ pub(super) fn to_bytes(report: &Report, dataset: &Dataset) -> Vec<u8> {
     to.u64(report.n_samples);
     to.u64(report.seconds.to_bits());
     to.count(report.waited.len());
-    report.waited.iter().for_each(|waited| to.u64(waited.to_bits()));
+    report.waited.iter().fold(&mut to, |to, waited| to.u64(waited.to_bits()));
     to.count(report.fetched.len());
     for whole in &report.fetched {
         to.u8(u8::from(whole.by_sample));

@@ -5,15 +5,14 @@ use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use base::EvenIfPoisoned;
+use base::bytes::{ByteReader, ByteWriter};
+use base::formats::PASS;
 use data::{Position, Positions};
 
 use super::TICK;
 use super::shared::Shared;
 use crate::error::{Error, Result};
 use crate::remote::TrainerJob;
-
-/// The first byte of what a pass says of itself.
-const VERSION: u8 = 1;
 
 /// Makes cuts of the job.
 pub(super) trait CutMaker: Sync {
@@ -50,22 +49,21 @@ impl Inside {
     }
 
     pub(super) fn to_bytes(&self) -> Vec<u8> {
-        let mut out = vec![VERSION];
-        for time in [self.elapsed, self.waited] {
-            out.extend((time.as_micros() as u64).to_le_bytes());
-        }
-        out.extend(self.positions.to_bytes());
-        out
+        let mut to = ByteWriter::default();
+        to.u8(PASS.byte()).u64(self.elapsed.as_micros() as u64).u64(self.waited.as_micros() as u64);
+        to.raw(&self.positions.to_bytes());
+        to.0
     }
 
     pub(super) fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        let bad = Error::BadState("the progress of the pass was written by another release");
-        let Some((&VERSION, rest)) = bytes.split_first() else { return Err(bad) };
-        let Some((times, rest)) = rest.split_at_checked(16) else { return Err(bad) };
-        let (times, _) = times.as_chunks::<8>();
-        let time = |at: usize| Duration::from_micros(u64::from_le_bytes(times[at]));
-        let positions = Positions::from_bytes(rest)?;
-        Ok(Self { positions, elapsed: time(0), waited: time(1) })
+        let from = &mut ByteReader::new(bytes);
+        if !PASS.can_read(from.u8()?) {
+            return Err(Error::BadState("the progress of the pass was written by another release"));
+        }
+        let (elapsed, waited) = (from.u64()?, from.u64()?);
+        let positions = Positions::from_bytes(from.rest())?;
+        let (elapsed, waited) = (Duration::from_micros(elapsed), Duration::from_micros(waited));
+        Ok(Self { positions, elapsed, waited })
     }
 }
 

@@ -9,7 +9,7 @@ use tensor::Tensor;
 use super::{Parallel, Replicas};
 use crate::error::Result;
 use crate::executor::Feed;
-use crate::recover::{ByteReader, ByteWriter, EventPrint, Repeat, Uses};
+use crate::recover::{ByteReader, ByteWriter, EventPrint, ReadValues, Repeat, Uses, WriteValues};
 use crate::remote::{ScriptEvent, TrainerJob};
 use crate::scope::Scope;
 use crate::trainer::event::{Fed, PastProgram, label, print, talks};

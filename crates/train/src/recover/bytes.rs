@@ -1,7 +1,8 @@
-//! Numbers, texts and values as bytes: what a trainer keeps on its servers. No length is trusted.
+//! Values as bytes: what a trainer keeps on its servers. No length is trusted.
 
 use std::sync::Arc;
 
+use base::bytes::{ByteReader, ByteWriter};
 use tensor::{
     DType, Dealt, KeyedTable, Lod, OtherRow, OtherRows, RANK_MAX, Rows, Shape, Tensor, Value,
 };
@@ -25,60 +26,41 @@ fn bad(what: &'static str) -> Error {
     Error::BadState(what)
 }
 
-/// Collects bytes.
-#[derive(Debug, Default)]
-pub(crate) struct ByteWriter(pub(crate) Vec<u8>);
-
-impl ByteWriter {
-    pub(crate) fn u8(&mut self, value: u8) {
-        self.0.push(value);
-    }
-
-    pub(crate) fn u32(&mut self, value: u32) {
-        self.0.extend_from_slice(&value.to_le_bytes());
-    }
-
-    pub(crate) fn u64(&mut self, value: u64) {
-        self.0.extend_from_slice(&value.to_le_bytes());
-    }
-
-    pub(crate) fn count(&mut self, n: usize) {
-        self.u64(n as u64);
-    }
-
-    pub(crate) fn str(&mut self, text: &str) {
-        let bytes = &text.as_bytes()[..text.floor_char_boundary(TEXT_BYTES_MAX)];
-        self.u32(bytes.len() as u32);
-        self.0.extend_from_slice(bytes);
-    }
-
-    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
-        self.count(bytes.len());
-        self.0.extend_from_slice(bytes);
-    }
-
-    pub(crate) fn opt_bytes(&mut self, bytes: Option<&[u8]>) {
-        self.u8(u8::from(bytes.is_some()));
-        if let Some(bytes) = bytes {
-            self.bytes(bytes);
-        }
-    }
-
+/// Writes values.
+pub(crate) trait WriteValues {
+    /// A text; a long one is cut.
+    fn str(&mut self, text: &str);
     /// A list of values.
-    pub(crate) fn values<'a>(&mut self, values: impl ExactSizeIterator<Item = &'a Value>) {
+    fn values<'a>(&mut self, values: impl ExactSizeIterator<Item = &'a Value>);
+    /// A value that is a tensor.
+    fn dense(&mut self, tensor: &Tensor);
+    fn value(&mut self, value: &Value);
+    fn rows(&mut self, rows: &Rows);
+    /// A list of rows' numbers.
+    fn ids(&mut self, ids: &[i64]);
+    fn tensor(&mut self, tensor: &Tensor);
+}
+
+impl WriteValues for ByteWriter {
+    fn str(&mut self, text: &str) {
+        self.text_up_to(text, TEXT_BYTES_MAX);
+    }
+
+    fn values<'a>(&mut self, values: impl ExactSizeIterator<Item = &'a Value>) {
         self.count(values.len());
         values.for_each(|value| self.value(value));
     }
 
-    /// A value that is a tensor.
-    pub(crate) fn dense(&mut self, tensor: &Tensor) {
+    fn dense(&mut self, tensor: &Tensor) {
         self.u8(1);
         self.tensor(tensor);
     }
 
-    pub(crate) fn value(&mut self, value: &Value) {
+    fn value(&mut self, value: &Value) {
         match value {
-            value if value.is_empty() => self.u8(0),
+            value if value.is_empty() => {
+                self.u8(0);
+            }
             Value::Tensor(tensor) => self.dense(tensor),
             Value::Shared(tensor) => self.dense(tensor),
             Value::Rows(rows) => {
@@ -92,162 +74,108 @@ impl ByteWriter {
             }
             Value::Keyed(table) => {
                 self.u8(4);
-                self.keyed(table);
+                keyed(self, table);
             }
-            Value::Empty => self.u8(0),
+            Value::Empty => {
+                self.u8(0);
+            }
         }
     }
 
-    fn keyed(&mut self, table: &KeyedTable) {
-        let (ids, value) = (table.ids().to_vec(), table.value().clone());
-        self.rows(&Rows { ids, height: table.height(), value });
-        let others = table.others();
-        self.u8(u8::from(others.dealt != Dealt::Hash));
-        self.count(others.parts.len());
-        others.parts.iter().for_each(|part| self.bytes(part.to_text().as_bytes()));
-    }
-
-    pub(crate) fn rows(&mut self, rows: &Rows) {
+    fn rows(&mut self, rows: &Rows) {
         self.u64(rows.height as u64);
         self.ids(&rows.ids);
         self.tensor(&rows.value);
     }
 
-    /// A list of rows' numbers.
-    pub(crate) fn ids(&mut self, ids: &[i64]) {
+    fn ids(&mut self, ids: &[i64]) {
         self.count(ids.len());
-        ids.iter().for_each(|&id| self.u64(id as u64));
+        ids.iter().fold(self, |to, &id| to.u64(id as u64));
     }
 
-    /// Makes room for what is to come, so that nothing is moved.
-    pub(crate) fn reserve(&mut self, n_bytes: usize) {
-        self.0.reserve(n_bytes);
-    }
-
-    pub(crate) fn tensor(&mut self, tensor: &Tensor) {
+    fn tensor(&mut self, tensor: &Tensor) {
         self.u8(tensor.dtype().code() as u8);
         self.u8(tensor.dims().len() as u8);
-        tensor.dims().iter().for_each(|&dim| self.count(dim));
+        tensor.dims().iter().fold(&mut *self, |to, &dim| to.count(dim));
         let levels = tensor.lod().levels();
         self.count(levels.len());
         for offsets in levels {
             self.count(offsets.len());
-            offsets.iter().for_each(|&offset| self.count(offset));
+            offsets.iter().fold(&mut *self, |to, &offset| to.count(offset));
         }
         let bytes = tensor.bytes();
-        if bytes.len() >= ZEROS_BYTES_MIN && self.sparse(bytes) {
+        if bytes.len() >= ZEROS_BYTES_MIN && sparse(self, bytes) {
             return;
         }
-        self.u8(PLAIN);
-        self.0.extend_from_slice(bytes);
-    }
-
-    /// Writes elements with their zeros counted; `false`, and nothing is written, if that is longer.
-    fn sparse(&mut self, bytes: &[u8]) -> bool {
-        let start = self.0.len();
-        let (mut words, rest) = bytes.as_chunks::<8>();
-        // Rows that were learnt are long and have no zeros: they are not copied to find that out.
-        let n_zeros = words.iter().filter(|word| **word == [0; 8]).count();
-        if n_zeros < words.len() / ZEROS_PART {
-            return false;
-        }
-        self.u8(SPARSE);
-        while !words.is_empty() {
-            let n_zeros = words.iter().take_while(|word| **word == [0; 8]).count();
-            let after = &words[n_zeros..];
-            // A single zero between others is cheaper left where it is.
-            let is_end = |at: usize| after[at] == [0; 8] && after.get(at + 1) == Some(&[0; 8]);
-            let n = (0..after.len()).find(|&at| is_end(at)).unwrap_or(after.len());
-            self.u32(n_zeros.min(u32::MAX as usize) as u32);
-            self.u32(n.min(u32::MAX as usize) as u32);
-            self.0.extend_from_slice(after[..n].as_flattened());
-            words = &after[n..];
-            let is_short =
-                self.0.len() - start <= bytes.len() && n_zeros.max(n) < u32::MAX as usize;
-            if !is_short {
-                self.0.truncate(start);
-                return false;
-            }
-        }
-        self.0.extend_from_slice(rest);
-        true
+        self.u8(PLAIN).raw(bytes);
     }
 }
 
-/// Takes bytes apart.
-#[derive(Debug)]
-pub(crate) struct ByteReader<'a>(&'a [u8]);
+fn keyed(to: &mut ByteWriter, table: &KeyedTable) {
+    let (ids, value) = (table.ids().to_vec(), table.value().clone());
+    to.rows(&Rows { ids, height: table.height(), value });
+    let others = table.others();
+    to.u8(u8::from(others.dealt != Dealt::Hash));
+    to.count(others.parts.len());
+    others.parts.iter().fold(to, |to, part| to.bytes(part.to_text().as_bytes()));
+}
 
-impl<'a> ByteReader<'a> {
-    pub(crate) fn new(bytes: &'a [u8]) -> Self {
-        Self(bytes)
+/// Writes elements with their zeros counted; `false`, and nothing is written, if that is longer.
+fn sparse(to: &mut ByteWriter, bytes: &[u8]) -> bool {
+    let start = to.0.len();
+    let (mut words, rest) = bytes.as_chunks::<8>();
+    // Rows that were learnt are long and have no zeros: they are not copied to find that out.
+    let n_zeros = words.iter().filter(|word| **word == [0; 8]).count();
+    if n_zeros < words.len() / ZEROS_PART {
+        return false;
     }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Bytes that were not read yet.
-    pub(crate) fn n_left(&self) -> usize {
-        self.0.len()
-    }
-
-    pub(crate) fn take(&mut self, n: usize) -> Result<&'a [u8]> {
-        let (taken, rest) = self.0.split_at_checked(n).ok_or(bad("it ends too early"))?;
-        self.0 = rest;
-        Ok(taken)
-    }
-
-    fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
-        let mut array = [0; N];
-        array.copy_from_slice(self.take(N)?);
-        Ok(array)
-    }
-
-    pub(crate) fn u8(&mut self) -> Result<u8> {
-        Ok(self.array::<1>()?[0])
-    }
-
-    pub(crate) fn u32(&mut self) -> Result<u32> {
-        self.array().map(u32::from_le_bytes)
-    }
-
-    pub(crate) fn u64(&mut self) -> Result<u64> {
-        self.array().map(u64::from_le_bytes)
-    }
-
-    fn size(&mut self) -> Result<usize> {
-        usize::try_from(self.u64()?).map_err(|_| bad("a size that no machine has"))
-    }
-
-    /// How many things follow, each of which has a byte or more.
-    pub(crate) fn count(&mut self) -> Result<usize> {
-        let n = self.size()?;
-        if n > self.0.len() { Err(bad("a list is longer than all of it")) } else { Ok(n) }
-    }
-
-    pub(crate) fn str(&mut self) -> Result<&'a str> {
-        let n = self.u32()? as usize;
-        std::str::from_utf8(self.take(n)?).map_err(|_| bad("a text is not UTF-8"))
-    }
-
-    pub(crate) fn bytes(&mut self) -> Result<&'a [u8]> {
-        let n = self.size()?;
-        self.take(n)
-    }
-
-    pub(crate) fn opt_bytes(&mut self) -> Result<Option<&'a [u8]>> {
-        match self.u8()? {
-            0 => Ok(None),
-            _ => self.bytes().map(Some),
+    to.u8(SPARSE);
+    while !words.is_empty() {
+        let n_zeros = words.iter().take_while(|word| **word == [0; 8]).count();
+        let after = &words[n_zeros..];
+        // A single zero between others is cheaper left where it is.
+        let is_end = |at: usize| after[at] == [0; 8] && after.get(at + 1) == Some(&[0; 8]);
+        let n = (0..after.len()).find(|&at| is_end(at)).unwrap_or(after.len());
+        to.u32(n_zeros.min(u32::MAX as usize) as u32);
+        to.u32(n.min(u32::MAX as usize) as u32);
+        to.0.extend_from_slice(after[..n].as_flattened());
+        words = &after[n..];
+        let is_short = to.0.len() - start <= bytes.len() && n_zeros.max(n) < u32::MAX as usize;
+        if !is_short {
+            to.0.truncate(start);
+            return false;
         }
     }
+    to.0.extend_from_slice(rest);
+    true
+}
 
-    pub(crate) fn values(&mut self) -> Result<Vec<Value>> {
+/// Reads values.
+pub(crate) trait ReadValues<'a> {
+    fn str(&mut self) -> Result<&'a str>;
+    fn values(&mut self) -> Result<Vec<Value>>;
+    fn value(&mut self) -> Result<Value>;
+    fn rows(&mut self) -> Result<Rows>;
+    /// A list of rows' numbers.
+    fn ids(&mut self) -> Result<Vec<i64>>;
+    fn tensor(&mut self) -> Result<Tensor>;
+}
+
+impl<'a> ReadValues<'a> for ByteReader<'a> {
+    fn str(&mut self) -> Result<&'a str> {
+        Ok(self.text()?)
+    }
+
+    fn ids(&mut self) -> Result<Vec<i64>> {
+        let n = self.count()?;
+        Ok(self.u64s(n)?.map(|id| id as i64).collect())
+    }
+
+    fn values(&mut self) -> Result<Vec<Value>> {
         (0..self.count()?).map(|_| self.value()).collect()
     }
 
-    pub(crate) fn value(&mut self) -> Result<Value> {
+    fn value(&mut self) -> Result<Value> {
         match self.u8()? {
             0 => Ok(Value::Empty),
             1 => self.tensor().map(Value::Tensor),
@@ -256,35 +184,20 @@ impl<'a> ByteReader<'a> {
                 let parts: Result<Vec<_>> = (0..self.count()?).map(|_| self.tensor()).collect();
                 parts.map(Value::Array)
             }
-            4 => self.keyed().map(|table| Value::Keyed(Arc::new(table))),
+            4 => keyed_of(self).map(|table| Value::Keyed(Arc::new(table))),
             _ => Err(bad("a value of an unknown kind")),
         }
     }
 
-    fn keyed(&mut self) -> Result<KeyedTable> {
-        let rows = self.rows()?;
-        let is_hashed = self.u8()? == 0;
-        let part = |text: &[u8]| {
-            let part = std::str::from_utf8(text).ok().and_then(OtherRow::from_text);
-            part.ok_or(bad("a rule that says nothing"))
-        };
-        let parts = (0..self.count()?).map(|_| part(self.bytes()?)).collect::<Result<Vec<_>>>()?;
-        let firsts = parts.iter().map(|part| part.first).collect();
-        let dealt = if is_hashed { Dealt::Hash } else { Dealt::Ranges(firsts) };
-        Ok(KeyedTable::new(rows, OtherRows { parts, dealt })?)
-    }
-
-    pub(crate) fn rows(&mut self) -> Result<Rows> {
+    fn rows(&mut self) -> Result<Rows> {
         let height = self.u64()? as i64;
-        let n = self.count()?;
-        let (ids, _) = self.take(n.saturating_mul(8))?.as_chunks::<8>();
-        let ids = ids.iter().map(|id| i64::from_le_bytes(*id)).collect();
+        let ids = self.ids()?;
         let value = self.tensor()?;
-        let is_whole = value.dims().first().copied().unwrap_or(0) == n;
+        let is_whole = value.dims().first().copied().unwrap_or(0) == ids.len();
         if is_whole { Ok(Rows { ids, height, value }) } else { Err(bad("rows without their ids")) }
     }
 
-    pub(crate) fn tensor(&mut self) -> Result<Tensor> {
+    fn tensor(&mut self) -> Result<Tensor> {
         let dtype = DType::from_code(i64::from(self.u8()?));
         let dtype = dtype.map_err(|_| bad("a tensor of an unknown type"))?;
         let rank = usize::from(self.u8()?);
@@ -299,54 +212,66 @@ impl<'a> ByteReader<'a> {
             n_max = n_max.checked_mul((*dim).max(1)).ok_or(bad("a tensor of too many elements"))?;
         }
         let shape = Shape::from(&dims[..rank]);
-        let lod = self.lod(dims[..rank].first().copied().unwrap_or(0))?;
+        let lod = lod(self, dims[..rank].first().copied().unwrap_or(0))?;
         let mut tensor = match self.u8()? {
             PLAIN => {
                 let bytes = self.take(shape.n_elements() * dtype.size())?;
                 Tensor::from_bytes(dtype, shape, bytes)?
             }
-            SPARSE => self.sparse(dtype, shape)?,
+            SPARSE => sparse_of(self, dtype, shape)?,
             _ => return Err(bad("elements in an unknown form")),
         };
         tensor.set_lod(lod);
         Ok(tensor)
     }
+}
 
-    fn lod(&mut self, n_rows: usize) -> Result<Lod> {
-        let mut levels = Vec::new();
-        for _ in 0..self.count()? {
-            let n = self.count()?;
-            let (offsets, _) = self.take(n.saturating_mul(8))?.as_chunks::<8>();
-            levels.push(offsets.iter().map(|bytes| u64::from_le_bytes(*bytes) as usize).collect());
-        }
-        let lod = Lod::from_offsets(levels);
-        if !lod.is_empty() {
-            lod.check(n_rows)?;
-        }
-        Ok(lod)
-    }
+fn keyed_of(from: &mut ByteReader<'_>) -> Result<KeyedTable> {
+    let rows = from.rows()?;
+    let is_hashed = from.u8()? == 0;
+    let part = |text: &[u8]| {
+        let part = std::str::from_utf8(text).ok().and_then(OtherRow::from_text);
+        part.ok_or(bad("a rule that says nothing"))
+    };
+    let parts = (0..from.count()?).map(|_| part(from.bytes()?)).collect::<Result<Vec<_>>>()?;
+    let firsts = parts.iter().map(|part| part.first).collect();
+    let dealt = if is_hashed { Dealt::Hash } else { Dealt::Ranges(firsts) };
+    Ok(KeyedTable::new(rows, OtherRows { parts, dealt })?)
+}
 
-    /// Elements with counted zeros. What is left of these bytes says little about their size, so
-    /// memory is asked for in a way that may fail.
-    fn sparse(&mut self, dtype: DType, shape: Shape) -> Result<Tensor> {
-        let mut tensor = Tensor::default();
-        tensor.try_resize_as(dtype, shape)?;
-        let (words, rest) = tensor.bytes_mut().as_chunks_mut::<8>();
-        let mut at = 0;
-        while at < words.len() {
-            let (n_zeros, n) = (self.u32()? as usize, self.u32()? as usize);
-            let n_left = words.len() - at;
-            if n_zeros + n == 0 || n_zeros + n > n_left {
-                return Err(bad("runs of zeros that do not fit"));
-            }
-            words[at..at + n_zeros].fill([0; 8]);
-            at += n_zeros;
-            words[at..at + n].as_flattened_mut().copy_from_slice(self.take(n * 8)?);
-            at += n;
-        }
-        rest.copy_from_slice(self.take(rest.len())?);
-        Ok(tensor)
+fn lod(from: &mut ByteReader<'_>, n_rows: usize) -> Result<Lod> {
+    let mut levels = Vec::new();
+    for _ in 0..from.count()? {
+        let n = from.count()?;
+        levels.push(from.u64s(n)?.map(|offset| offset as usize).collect());
     }
+    let lod = Lod::from_offsets(levels);
+    if !lod.is_empty() {
+        lod.check(n_rows)?;
+    }
+    Ok(lod)
+}
+
+/// Elements with counted zeros. What is left of these bytes says little about their size, so
+/// memory is asked for in a way that may fail.
+fn sparse_of(from: &mut ByteReader<'_>, dtype: DType, shape: Shape) -> Result<Tensor> {
+    let mut tensor = Tensor::default();
+    tensor.try_resize_as(dtype, shape)?;
+    let (words, rest) = tensor.bytes_mut().as_chunks_mut::<8>();
+    let mut at = 0;
+    while at < words.len() {
+        let (n_zeros, n) = (from.u32()? as usize, from.u32()? as usize);
+        let n_left = words.len() - at;
+        if n_zeros + n == 0 || n_zeros + n > n_left {
+            return Err(bad("runs of zeros that do not fit"));
+        }
+        words[at..at + n_zeros].fill([0; 8]);
+        at += n_zeros;
+        words[at..at + n].as_flattened_mut().copy_from_slice(from.take(n * 8)?);
+        at += n;
+    }
+    rest.copy_from_slice(from.take(rest.len())?);
+    Ok(tensor)
 }
 
 #[cfg(test)]

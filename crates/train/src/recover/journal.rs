@@ -10,19 +10,20 @@
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 
-use super::bytes::{ByteReader, ByteWriter};
+use base::bytes::{ByteReader, ByteWriter};
+use base::formats::TRAINER_JOURNAL;
+
+use super::bytes::{ReadValues, WriteValues};
 use super::print::{EventKind, EventPrint};
 use super::runs::{Outcome, Past, RunsReader, RunsWriter, Stretch};
 use crate::error::{Error, Result};
 
-/// The form of a part.
-const VERSION: u8 = 4;
-/// The form before: with whole digests of what was fed, and the place of every change.
-const VERSION_WITH_DIGESTS: u8 = 2;
-/// The first form: every event by itself.
-const VERSION_WITHOUT_RUNS: u8 = 1;
-/// A part that says that the journal has reached its limit, and from which event on nothing is kept.
-const VERSION_OF_THE_END: u8 = 3;
+/// The version before: with whole digests of what was fed, and the place of every change.
+const WITH_DIGESTS: u8 = 2;
+/// The first version: every event by itself.
+const WITHOUT_RUNS: u8 = 1;
+/// The version of a part that says that the journal has reached its limit, and from which event on nothing is kept.
+const OF_THE_END: u8 = 3;
 
 /// Events since the last cut that all servers have kept.
 #[derive(Debug, Default)]
@@ -96,7 +97,7 @@ pub(super) fn end_part(first: u64, n_bytes: u64) -> Vec<u8> {
     let (mut part, mut body) = (ByteWriter::default(), ByteWriter::default());
     body.u64(first);
     body.u64(n_bytes);
-    part.u8(VERSION_OF_THE_END);
+    part.u8(OF_THE_END);
     part.bytes(&body.0);
     part.0
 }
@@ -116,8 +117,8 @@ fn part_of(first: u64, writer: RunsWriter) -> Vec<u8> {
     let (mut part, mut body) = (ByteWriter::default(), ByteWriter::default());
     body.u64(first);
     body.u64(n_events);
-    body.0.extend(runs);
-    part.u8(VERSION);
+    body.raw(&runs);
+    part.u8(TRAINER_JOURNAL.byte());
     part.bytes(&body.0);
     part.0
 }
@@ -184,7 +185,7 @@ impl PartReader {
             at: body.len() - from.n_left(),
             first,
             n_left,
-            runs: RunsReader::new(version == VERSION_WITH_DIGESTS),
+            runs: RunsReader::new(version == WITH_DIGESTS),
             labels: HashMap::new(),
             stretch: None,
         })
@@ -207,8 +208,10 @@ impl PartReader {
         }
         let mut from = ByteReader::new(&self.body[self.at..]);
         let stretch = match self.version {
-            VERSION | VERSION_WITH_DIGESTS => self.runs.next(&mut from)?,
-            _ => Stretch { events: vec![read_entry(&mut from, &mut self.labels)?], n_times: 1 },
+            WITHOUT_RUNS => {
+                Stretch { events: vec![read_entry(&mut from, &mut self.labels)?], n_times: 1 }
+            }
+            _ => self.runs.next(&mut from)?,
         };
         self.at = self.body.len() - from.n_left();
         let n = stretch.n_times.checked_mul(stretch.events.len() as u64);
@@ -272,13 +275,13 @@ fn read_parts(journal: &[u8]) -> Result<(Vec<PartReader>, Option<JournalEnd>)> {
     let mut end: Option<JournalEnd> = None;
     while !reader.is_empty() {
         let version = reader.u8()?;
-        if version == VERSION_OF_THE_END {
+        if version == OF_THE_END {
             let body = &mut ByteReader::new(reader.bytes()?);
             let told = JournalEnd { first: body.u64()?, n_bytes: body.u64()? };
             end = end.filter(|end| end.first <= told.first).or(Some(told));
             continue;
         }
-        if ![VERSION, VERSION_WITH_DIGESTS, VERSION_WITHOUT_RUNS].contains(&version) {
+        if !TRAINER_JOURNAL.can_read(version) {
             return Err(Error::BadState("a journal of another release"));
         }
         parts.push(PartReader::new(version, reader.bytes()?)?);
@@ -448,7 +451,7 @@ mod tests {
             body.u8(0);
             body.bytes(&event.to_le_bytes());
         }
-        part.u8(VERSION_WITHOUT_RUNS);
+        part.u8(WITHOUT_RUNS);
         part.bytes(&body.0);
         part.0
     }

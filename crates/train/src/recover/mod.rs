@@ -25,7 +25,8 @@ mod shares;
 mod state;
 mod timeline;
 
-pub(crate) use bytes::{ByteReader, ByteWriter};
+pub(crate) use base::bytes::{ByteReader, ByteWriter};
+pub(crate) use bytes::{ReadValues, WriteValues};
 pub(crate) use journal::compacted;
 pub(crate) use passes::{Former, Left, Passes};
 pub(crate) use print::{EventKind, EventPrint, digest, digest_tensor};

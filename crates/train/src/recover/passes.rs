@@ -6,9 +6,10 @@
 
 use std::collections::BTreeMap;
 
+use base::bytes::{ByteReader, ByteWriter};
 use data::FileRead;
 
-use super::bytes::{ByteReader, ByteWriter};
+use super::bytes::{ReadValues, WriteValues};
 use crate::error::Result;
 
 /// A trainer remembers the files of so many passes: others are not further apart.

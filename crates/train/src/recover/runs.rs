@@ -7,7 +7,9 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::ops::Range;
 
-use super::bytes::{ByteReader, ByteWriter};
+use base::bytes::{ByteReader, ByteWriter};
+
+use super::bytes::{ReadValues, WriteValues};
 use super::print::{EventKind, EventPrint};
 use crate::error::{Error, Result};
 
@@ -264,7 +266,7 @@ impl KnownEvents {
             to.u64(print.names);
         }
         if !is_same_values {
-            to.0.extend((print.values as u16).to_le_bytes());
+            to.u16(print.values as u16);
         }
         if has_label {
             to.str(label);
@@ -276,10 +278,12 @@ impl KnownEvents {
                     number(to, at.start as u64);
                     number(to, at.len() as u64);
                 }
-                to.0.extend(&answer[at.clone()]);
+                to.raw(&answer[at.clone()]);
                 known.changed_at(at);
             }
-            (Outcome::Answer(answer), None) => to.bytes(answer),
+            (Outcome::Answer(answer), None) => {
+                to.bytes(answer);
+            }
             (Outcome::Error(text), _) => to.str(text),
         }
         if let Outcome::Answer(answer) = outcome {
@@ -305,7 +309,7 @@ impl KnownEvents {
         } else if has_digests {
             from.u64()?
         } else {
-            from.take(2)?.iter().rev().fold(0, |all, &byte| all << 8 | u64::from(byte))
+            from.u16()?.into()
         };
         known.values = values;
         let print = EventPrint { kind, names, values }.kept();

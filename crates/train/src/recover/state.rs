@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use base::bytes::{ByteReader, ByteWriter};
+use base::formats::TRAINER_STATE;
 use tensor::{Rows, Tensor, Value};
 
-use super::bytes::{ByteReader, ByteWriter};
+use super::bytes::{ReadValues, WriteValues};
 use super::passes::{Former, Passes};
 use crate::error::{Error, Result};
 
-/// The form of the bytes.
-const VERSION: u8 = 3;
-/// The form before: without passes.
-const VERSION_WITHOUT_PASSES: u8 = 2;
+/// The version before: without passes.
+const WITHOUT_PASSES: u8 = 2;
 
 /// Where a script stood at a cut.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -109,7 +109,7 @@ impl LocalState {
 
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let mut to = ByteWriter::default();
-        to.u8(VERSION);
+        to.u8(TRAINER_STATE.byte());
         to.u64(self.position.event);
         to.u8(u8::from(self.position.is_at_start));
         to.opt_bytes(self.position.inside.as_deref());
@@ -150,7 +150,7 @@ impl LocalState {
         }
         let mut from = ByteReader::new(bytes);
         let version = from.u8()?;
-        if ![VERSION, VERSION_WITHOUT_PASSES].contains(&version) {
+        if !TRAINER_STATE.can_read(version) {
             return Err(Error::BadState("it was written by another release"));
         }
         let position = ScriptPosition {
@@ -173,7 +173,7 @@ impl LocalState {
             }),
         };
         let (mut passes, mut former) = (Passes::default(), Former::default());
-        if version == VERSION {
+        if version > WITHOUT_PASSES {
             passes = Passes::read(&mut from)?;
             let n = from.count()?;
             former.0 = (0..n).map(|_| Passes::read(&mut from)).collect::<Result<_>>()?;
@@ -220,10 +220,7 @@ fn read_numbered<'a, T>(
 }
 
 fn read_table(from: &mut ByteReader<'_>) -> Result<GeoTable> {
-    let n = from.count()?;
-    let (touched, _) = from.take(n.saturating_mul(8))?.as_chunks::<8>();
-    let touched = touched.iter().map(|row| i64::from_le_bytes(*row)).collect();
-    Ok(GeoTable { touched, rows: from.rows()? })
+    Ok(GeoTable { touched: from.ids()?, rows: from.rows()? })
 }
 
 #[cfg(test)]

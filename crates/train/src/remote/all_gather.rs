@@ -70,7 +70,7 @@ impl ScriptEvent for AllGatherEvent<'_> {
         let mut answer = ByteWriter::default();
         if self.brought.is_some() {
             answer.count(self.gathered.len());
-            self.gathered.iter().for_each(|part| answer.bytes(part));
+            self.gathered.iter().fold(&mut answer, |answer, part| answer.bytes(part));
         }
         Ok(answer.0)
     }
@@ -78,7 +78,7 @@ impl ScriptEvent for AllGatherEvent<'_> {
     fn answer(&mut self, answer: &[u8]) -> Result<()> {
         let mut reader = ByteReader::new(answer);
         let gathered: Result<Vec<_>> =
-            (0..reader.count()?).map(|_| reader.bytes().map(<[u8]>::to_vec)).collect();
+            (0..reader.count()?).map(|_| Ok(reader.bytes()?.to_vec())).collect();
         self.gathered = gathered?;
         Ok(())
     }

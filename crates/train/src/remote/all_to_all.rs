@@ -124,7 +124,7 @@ impl ScriptEvent for AllToAllEvent<'_> {
         let mut answer = ByteWriter::default();
         if self.job.recovers() {
             answer.count(self.got.len());
-            self.got.iter().for_each(|part| answer.bytes(part));
+            self.got.iter().fold(&mut answer, |answer, part| answer.bytes(part));
         }
         Ok(answer.0)
     }
@@ -132,7 +132,7 @@ impl ScriptEvent for AllToAllEvent<'_> {
     fn answer(&mut self, answer: &[u8]) -> Result<()> {
         let mut reader = ByteReader::new(answer);
         let got: Result<Vec<_>> =
-            (0..reader.count()?).map(|_| reader.bytes().map(<[u8]>::to_vec)).collect();
+            (0..reader.count()?).map(|_| Ok(reader.bytes()?.to_vec())).collect();
         self.got = got?;
         Ok(())
     }

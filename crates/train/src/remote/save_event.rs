@@ -3,7 +3,9 @@
 use super::TrainerJob;
 use super::events::ScriptEvent;
 use crate::error::Result;
-use crate::recover::{ByteReader, ByteWriter, EventKind, EventPrint, Repeat, Uses};
+use crate::recover::{
+    ByteReader, ByteWriter, EventKind, EventPrint, ReadValues, Repeat, Uses, WriteValues,
+};
 
 impl TrainerJob {
     /// Saves a model, as an event of a job that recovers: it is not saved again where an earlier

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use base::bytes::{ByteReader, ByteWriter, Read};
 use ps::TrainerId;
 
-use super::snapshot::{FieldReader, Fields};
 use crate::row_set::RowSet;
 
 /// Rows of a table that a trainer has not seen, in order.
@@ -67,30 +67,38 @@ impl Changes {
 impl Changes {
     /// The rows that each trainer has not seen, for a file.
     pub(super) fn to_bytes(&self) -> Vec<u8> {
-        let mut fields = Fields::default();
+        let mut to = ByteWriter::default();
         for (trainer, tables) in &self.unseen {
             for (table, rows) in tables.iter().filter(|(_, rows)| !rows.is_empty()) {
                 let words: Vec<(usize, u64)> = rows.words().collect();
-                fields = fields.u32(trainer.0).text(table);
-                fields = fields.list(&words, |fields, &(at, bits)| fields.u32(at as u32).u64(bits));
+                to.u32(trainer.0).text(table);
+                to.list(&words, |to, (at, bits)| {
+                    to.u32(*at as u32).u64(*bits);
+                });
             }
         }
-        fields.0
+        to.0
     }
 
     /// Reads what `to_bytes` wrote; `None` if these are other bytes.
     pub(super) fn from_bytes(n_trainers: u32, bytes: &[u8]) -> Option<Self> {
-        let (mut changes, parts) = (Self::new(n_trainers), &mut FieldReader(bytes));
-        while parts.end().is_none() {
-            let (trainer, table) = (TrainerId(parts.u32()?), parts.text()?);
-            let words = parts.list(|parts| Some((parts.u32()? as usize, parts.u64()?)))?;
+        Self::read(n_trainers, &mut ByteReader::new(bytes)).ok()
+    }
+
+    fn read(n_trainers: u32, parts: &mut ByteReader<'_>) -> Read<Self> {
+        let mut changes = Self::new(n_trainers);
+        while !parts.is_empty() {
+            let (trainer, table) = (TrainerId(parts.u32()?), parts.text()?.to_string());
+            let words = parts.list(|parts| -> Read<(usize, u64)> {
+                Ok((parts.u32()? as usize, parts.u64()?))
+            })?;
             let mut rows = RowSet::default();
             words.into_iter().for_each(|(at, bits)| rows.insert_word(at, bits));
             if trainer.0 < n_trainers {
                 changes.unseen.entry(trainer).or_default().insert(table, rows);
             }
         }
-        Some(changes)
+        Ok(changes)
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 
-use super::cuts::{CutStore, locked, warn};
+use super::cuts::{CutStore, warn};
 use super::snapshot::{Known, copy, remove_copy};
 use crate::error::SnapshotResult;
 
@@ -19,15 +19,24 @@ pub(super) struct Copies {
     has_thread: bool,
 }
 
+impl Copies {
+    /// The next file to be copied; the thread ends without one.
+    fn next(&mut self) -> Option<Known> {
+        let file = self.files.pop_front();
+        self.has_thread = file.is_some();
+        file
+    }
+}
+
 impl CutStore {
     /// Makes the second copy of a file that was written, at once or later.
     pub(super) fn copy(self: &Arc<Self>, file: Known) {
         if file.n_bytes <= AT_ONCE_BYTES_MAX {
-            let path = locked(&self.folder).path_of(&file);
+            let path = self.folder().path_of(&file);
             let copied = path.map_or(Ok(()), |path| copy(&path, file.n_bytes));
             return self.warn_of(copied);
         }
-        let mut copies = locked(&self.copies);
+        let copies = &mut self.progress().copies;
         copies.files.push_back(file);
         if !std::mem::replace(&mut copies.has_thread, true) {
             let store = Arc::downgrade(self);
@@ -38,13 +47,8 @@ impl CutStore {
     /// The next file to be copied, and its place. Leaves out files that are not needed any more.
     fn next_copy(&self) -> Option<(Known, PathBuf)> {
         loop {
-            let mut copies = locked(&self.copies);
-            let Some(file) = copies.files.pop_front() else {
-                copies.has_thread = false;
-                return None;
-            };
-            drop(copies);
-            if let Some(path) = locked(&self.folder).path_of(&file) {
+            let file = self.progress().copies.next()?;
+            if let Some(path) = self.folder().path_of(&file) {
                 return Some((file, path));
             }
         }
@@ -62,7 +66,7 @@ fn copy_all(store: &Weak<CutStore>) {
     while let Some((file, path)) = store.upgrade().and_then(|store| store.next_copy()) {
         let copied = copy(&path, file.n_bytes);
         let Some(store) = store.upgrade() else { return };
-        let folder = locked(&store.folder);
+        let folder = store.folder();
         match folder.path_of(&file) {
             Some(_) => {
                 drop(folder);

@@ -15,6 +15,7 @@ use ps::server::{CutRecord, OnDisk, WrittenCut};
 use tensor::Value;
 
 use super::copies::Copies;
+use super::locks::{Ordered, OrderedGuard, Rank};
 use super::schedule::Schedule;
 use super::snapshot::{
     CutId, FileKind, FileReader, FileWriter, Folder, Header, Kind, Known, Layout, Owner,
@@ -65,8 +66,33 @@ impl CutTables {
 
     fn end(&self, parts: CutContents, is_durable: bool) {
         for (at, cut) in parts.tables.into_iter().enumerate() {
-            self.table(at).end_cut(cut, is_durable);
+            let held = self.table(at).end_cut(cut, is_durable);
+            // The table is not locked any more.
+            drop(held);
         }
+    }
+
+    /// Takes the sections of a file; the answer is the state of the protocol in it.
+    fn load_file(&self, file: &mut FileReader) -> SnapshotResult<Vec<u8>> {
+        let mut state = Vec::new();
+        while let Some(section) = file.next_section()? {
+            match (section.kind, section.table) {
+                (Kind::State, _) => state = file.contents()?,
+                (Kind::Journal | Kind::Layout, _) => file.skip()?,
+                (Kind::Value, NO_TABLE) => {
+                    let (name, value) = read_value(file)?;
+                    let is_known = locked(&self.schedule).load(&name, value);
+                    if !is_known {
+                        return Err(file.damaged("it has a variable that is not here"));
+                    }
+                }
+                (kind, at) if at < self.tables.len() => {
+                    self.table(at).load(kind, file)?;
+                }
+                _ => return Err(file.damaged("it has a table that is not here")),
+            }
+        }
+        Ok(state)
     }
 
     pub(super) fn n_bytes(&self, extent: Extent) -> u64 {
@@ -106,30 +132,38 @@ struct Marked {
 }
 
 /// See the module.
+///
+/// Locks are taken in the order of [`super::locks::Rank`].
 pub(super) struct CutStore {
     pub(super) held: CutTables,
-    pub(super) folder: Mutex<Folder>,
     pub(super) layout: Layout,
-    /// The state taken over from other servers before this one's turn.
-    pub(super) taken: Mutex<Taken>,
-    /// The cut that the tables are at, as long as nobody has been served.
-    pub(super) holds: Mutex<Option<u64>>,
-    marked: Mutex<Option<Marked>>,
-    /// The cut that is being written.
-    writing: Mutex<Option<CutId>>,
     /// Held while a cut is written or loaded.
-    busy: Mutex<()>,
-    /// The thread that writes a base.
-    base: Mutex<Option<JoinHandle<()>>>,
-    pub(super) copies: Mutex<Copies>,
+    turn: Ordered<()>,
+    marked: Ordered<Option<Marked>>,
+    folder: Ordered<Folder>,
+    progress: Ordered<Progress>,
     /// Grows when a cut is loaded: what was being written is not written any more.
     epoch: AtomicU64,
     n_written: AtomicU64,
     /// Bytes that the protocol gave to the last cut.
     n_given: AtomicU64,
-    /// Why the last cut was not written.
-    error: Mutex<Option<BadSnapshot>>,
     pub(super) log: Log,
+}
+
+/// What a store does beside the cut whose turn it is.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    /// The state taken over from other servers before this one's turn.
+    pub(super) taken: Taken,
+    /// The cut that the tables are at, as long as nobody has been served.
+    pub(super) holds: Option<u64>,
+    /// The cut that is being written.
+    writing: Option<CutId>,
+    /// The thread that writes a base.
+    base: Option<JoinHandle<()>>,
+    pub(super) copies: Copies,
+    /// Why the last cut was not written.
+    error: Option<BadSnapshot>,
 }
 
 impl CutStore {
@@ -145,42 +179,40 @@ impl CutStore {
         held.tables.iter().for_each(|table| locked(table).track());
         Ok(Arc::new(Self {
             held,
-            folder: Mutex::new(folder),
             layout,
-            taken: Mutex::default(),
-            holds: Mutex::default(),
-            marked: Mutex::default(),
-            writing: Mutex::default(),
-            busy: Mutex::default(),
-            base: Mutex::default(),
-            copies: Mutex::default(),
+            turn: Ordered::new(Rank::Turn, ()),
+            marked: Ordered::new(Rank::Marked, None),
+            folder: Ordered::new(Rank::Folder, folder),
+            progress: Ordered::new(Rank::Progress, Progress::default()),
             epoch: AtomicU64::new(0),
             n_written: AtomicU64::new(0),
             n_given: AtomicU64::new(0),
-            error: Mutex::default(),
             log,
         }))
     }
 
-    /// An error if what is in its folder is of others, and it is not to go on from that.
-    pub(super) fn check_own(&self) -> SnapshotResult<()> {
-        locked(&self.folder).check_own()
+    pub(super) fn folder(&self) -> OrderedGuard<'_, Folder> {
+        self.folder.lock()
+    }
+
+    pub(super) fn progress(&self) -> OrderedGuard<'_, Progress> {
+        self.progress.lock()
     }
 
     /// Why the last cut was not written, once.
     pub(super) fn take_error(&self) -> Option<BadSnapshot> {
-        locked(&self.error).take()
+        self.progress().error.take()
     }
 
     /// The text of an error. The error itself is kept for the first caller that asks for it.
     fn noted(&self, error: BadSnapshot) -> String {
         let words = error.to_string();
-        *locked(&self.error) = Some(error);
+        self.progress().error = Some(error);
         words
     }
 
     pub(super) fn on_disk(&self) -> OnDisk {
-        let (cuts, folder) = (self.listed(), locked(&self.folder));
+        let (cuts, folder) = (self.listed(), self.folder());
         // If it cannot be read, that is found out when it is loaded.
         let state = cuts.last().and_then(|&cut| folder.state(cut).ok()).unwrap_or_default();
         OnDisk { term: folder.term(), cuts, state }
@@ -188,7 +220,7 @@ impl CutStore {
 
     /// Cuts that can be brought back, as far as files say what they are.
     pub(super) fn listed(&self) -> Vec<u64> {
-        let mut cuts = locked(&self.folder).cuts();
+        let mut cuts = self.folder().cuts();
         cuts.drain(..cuts.len().saturating_sub(LISTED_MAX));
         cuts
     }
@@ -200,18 +232,18 @@ impl CutStore {
 
     /// Whether one is marked or being written.
     pub(super) fn is_under_way(&self) -> bool {
-        locked(&self.marked).is_some() || locked(&self.writing).is_some()
+        self.marked.lock().is_some() || self.progress().writing.is_some()
     }
 
     /// Remembers everything as it is now.
     pub(super) fn mark(&self, cut: u64) {
-        let mut marked = locked(&self.marked);
+        let mut marked = self.marked.lock();
         if let Some(older) = marked.take() {
             self.give_up(older);
         }
         let (last, weight, has_cuts) = {
-            let folder = locked(&self.folder);
-            (locked(&self.writing).or(folder.last()), folder.weight(), folder.has_cuts())
+            let folder = self.folder();
+            (self.progress().writing.or(folder.last()), folder.weight(), folder.has_cuts())
         };
         let (n_changed, n_whole) =
             (self.held.n_bytes(Extent::Changed), self.held.n_bytes(Extent::Whole));
@@ -247,7 +279,7 @@ impl CutStore {
     }
 
     fn writes_base(&self) -> bool {
-        locked(&self.base).as_ref().is_some_and(|thread| !thread.is_finished())
+        self.progress().base.as_ref().is_some_and(|thread| !thread.is_finished())
     }
 
     /// Writes what was marked; it is durable when this returns.
@@ -258,14 +290,14 @@ impl CutStore {
     }
 
     pub(super) fn write_record(self: &Arc<Self>, record: &CutRecord) -> SnapshotResult<WrittenCut> {
-        let _busy = locked(&self.busy);
+        let _turn = self.turn.lock();
         let n_given = record.state.n_bytes() + record.journal.n_bytes();
         self.n_given.store(n_given as u64, Ordering::Relaxed);
-        let marked = locked(&self.marked).take_if(|marked| marked.at.cut == record.cut);
+        let marked = self.marked.lock().take_if(|marked| marked.at.cut == record.cut);
         let mut marked = marked.ok_or(BadSnapshot::None)?;
-        *locked(&self.writing) = Some(marked.at);
+        self.progress().writing = Some(marked.at);
         let written = self.write_marked(&mut marked, record);
-        *locked(&self.writing) = None;
+        self.progress().writing = None;
         let (after, n_bytes) = match written {
             Ok(written) => written,
             Err(error) => {
@@ -277,7 +309,7 @@ impl CutStore {
         let header = self.header(kind, at, after, record.term);
         self.held.end(parts, true);
         let file = Known::new(&header, n_bytes);
-        locked(&self.folder).add(file.clone(), true);
+        self.folder().add(file.clone(), true);
         self.copy(file);
         if let Some(base) = base {
             self.start_base(base, at, record, epoch);
@@ -297,7 +329,7 @@ impl CutStore {
         let after = match marked.kind {
             FileKind::Base => CutId::default(),
             // The cut that it follows was not written: its changes are in neither.
-            _ if locked(&self.folder).last() != marked.after => return Err(BadSnapshot::GivenUp),
+            _ if self.folder().last() != marked.after => return Err(BadSnapshot::GivenUp),
             _ => marked.after.unwrap_or_default(),
         };
         let header = self.header(marked.kind, marked.at, after, record.term);
@@ -307,13 +339,13 @@ impl CutStore {
     }
 
     fn header(&self, kind: FileKind, at: CutId, after: CutId, term: u64) -> Header {
-        let owner = locked(&self.folder).owner().clone();
+        let owner = self.folder().owner().clone();
         Header { kind, owner, term, at, after }
     }
 
     /// Removes files that are not needed any more. A file that cannot be removed only takes space.
     fn clean(&self, complete: u64) {
-        if let Err(error) = locked(&self.folder).clean(complete) {
+        if let Err(error) = self.folder().clean(complete) {
             warn(&self.log, format!("old snapshots stay: {error}"));
         }
     }
@@ -326,7 +358,7 @@ impl CutStore {
         parts: &mut CutContents,
         epoch: u64,
     ) -> SnapshotResult<u64> {
-        let path = locked(&self.folder).path().to_path_buf();
+        let path = self.folder().path().to_path_buf();
         let failed = |source| BadSnapshot::writing(&path, source);
         let name = Known::new(header, 0).name();
         let mut file = FileWriter::new(&path, &name, header).map_err(failed)?;
@@ -351,16 +383,12 @@ impl CutStore {
             }
             loop {
                 let part = self.held.table(at).next_chunk(cut);
-                match part {
-                    _ if self.epoch.load(Ordering::SeqCst) != epoch => {
-                        return Err(BadSnapshot::GivenUp);
-                    }
-                    CutChunk::Section(kind, bytes) => {
-                        file.section(kind, at, &[&bytes]).map_err(failed)?;
-                    }
-                    CutChunk::Rows(rows) => rows.write(&mut file, at).map_err(failed)?,
-                    CutChunk::End => break,
-                    CutChunk::GivenUp => return Err(BadSnapshot::GivenUp),
+                let is_current = self.epoch.load(Ordering::SeqCst) == epoch;
+                if !is_current || matches!(part, CutChunk::GivenUp) {
+                    return Err(BadSnapshot::GivenUp);
+                }
+                if !part.write(&mut file, at, cut).map_err(failed)? {
+                    break;
                 }
             }
         }
@@ -386,43 +414,43 @@ impl CutStore {
             own.held.end(parts, written.is_ok());
             match written {
                 Ok(n_bytes) => {
-                    locked(&own.folder).add(Known::new(&header, n_bytes), false);
+                    own.folder().add(Known::new(&header, n_bytes), false);
                 }
                 Err(error) => warn(&own.log, format!("no new base of snapshots: {error}")),
             }
         });
-        *locked(&self.base) = Some(thread);
+        self.progress().base = Some(thread);
     }
 
     /// Nothing is written any more when this returns.
     pub(super) fn stop(&self) {
         self.epoch.fetch_add(1, Ordering::SeqCst);
-        let thread = locked(&self.base).take();
+        let thread = self.progress().base.take();
         if let Some(thread) = thread {
             // It has nothing to tell.
             let _ = thread.join();
         }
-        *locked(&self.marked) = None;
+        *self.marked.lock() = None;
     }
 
     /// Goes back to a cut, for ever; the answer is the state that was given with it.
     pub(super) fn roll_back(self: &Arc<Self>, cut: u64, term: u64) -> SnapshotResult<Vec<u8>> {
-        let ways = locked(&self.folder).ways_to(cut)?;
+        let ways = self.folder().ways_to(cut)?;
         if let Some(state) = self.is_there(cut, term)? {
             return Ok(state);
         }
         self.stop();
-        let _busy = locked(&self.busy);
+        let _turn = self.turn.lock();
         let mut failed = None;
         for way in ways {
             match self.load_mended(&way) {
                 Ok(state) => {
                     tracing::debug!(target: "paddlewheel::recovery", cut, term, "this server is back at a cut");
                     // A server without space for it is asked again and again.
-                    let begun = locked(&self.folder).begin_term(term, cut);
+                    let begun = self.folder().begin_term(term, cut);
                     show_disk(&begun);
                     begun.inspect_err(|_| std::thread::sleep(AGAIN))?;
-                    let uncopied = locked(&self.folder).level();
+                    let uncopied = self.folder().level();
                     uncopied.into_iter().for_each(|file| self.copy(file));
                     return Ok(state);
                 }
@@ -443,7 +471,7 @@ impl CutStore {
     fn put_aside(&self, file: &Known, error: &BadSnapshot) {
         if matches!(error, BadSnapshot::Damaged { .. }) {
             warn(&self.log, format!("{error}; it is put aside"));
-            locked(&self.folder).put_aside(file);
+            self.folder().put_aside(file);
         }
     }
 
@@ -452,7 +480,7 @@ impl CutStore {
         loop {
             match self.load(way) {
                 Err((file, error @ BadSnapshot::Damaged { .. })) => {
-                    if !locked(&self.folder).mend(&file) {
+                    if !self.folder().mend(&file) {
                         return Err((file, error));
                     }
                     warn(&self.log, format!("{error}; its second copy takes its place"));
@@ -465,22 +493,21 @@ impl CutStore {
     /// Whether the tables are at a cut already, because this server wrote it and has served nobody since: then the term
     /// begins, and the answer is the state that was given with the cut. A base that is being written stays of use.
     fn is_there(&self, cut: u64, term: u64) -> SnapshotResult<Option<Vec<u8>>> {
-        let mut holds = locked(&self.holds);
-        if *holds != Some(cut) || self.held.n_bytes(Extent::Changed) > 0 {
-            *holds = None;
+        let holds = self.progress().holds.take();
+        if holds != Some(cut) || self.held.n_bytes(Extent::Changed) > 0 {
             return Ok(None);
         }
-        let state = locked(&self.folder).state(cut);
-        let Ok(state) = state else {
-            // It is loaded as if it was not here: that finds out which file is to blame.
-            *holds = None;
-            return Ok(None);
-        };
-        let mut folder = locked(&self.folder);
-        let begun = folder.begin_term(term, cut);
+        let state = self.folder().state(cut);
+        // If it cannot be read, it is loaded as if it was not here: that finds out which file is to blame.
+        let Ok(state) = state else { return Ok(None) };
+        let begun = self.folder().begin_term(term, cut);
         show_disk(&begun);
-        begun.inspect_err(|_| std::thread::sleep(AGAIN))?;
-        *holds = None;
+        if let Err(error) = begun {
+            // It is asked again.
+            self.progress().holds = holds;
+            std::thread::sleep(AGAIN);
+            return Err(error);
+        }
         Ok(Some(state))
     }
 
@@ -491,8 +518,8 @@ impl CutStore {
         let phase = Phase::begin("reading a snapshot", "bytes");
         phase.set_total(way.iter().map(|file| file.n_bytes).sum());
         for file in way {
-            let reader = locked(&self.folder).read(file);
-            let loaded = reader.and_then(|mut reader| self.load_file(&mut reader));
+            let reader = self.folder().read(file);
+            let loaded = reader.and_then(|mut reader| self.held.load_file(&mut reader));
             state = loaded.map_err(|error| (file.clone(), error))?;
             phase.add(file.n_bytes);
         }
@@ -500,37 +527,11 @@ impl CutStore {
         for at in 0..self.held.tables.len() {
             let ended = self.held.table(at).end_load();
             ended.map_err(|problem| {
-                let path = locked(&self.folder).path().join(last.name());
+                let path = self.folder().path().join(last.name());
                 (last.clone(), BadSnapshot::Damaged { path, problem })
             })?;
         }
         Ok(state)
-    }
-
-    fn load_file(&self, file: &mut FileReader) -> SnapshotResult<Vec<u8>> {
-        let mut state = Vec::new();
-        while let Some(section) = file.next_section()? {
-            match (section.kind, section.table) {
-                (Kind::State, _) => state = file.contents()?,
-                (Kind::Journal | Kind::Layout, _) => file.skip()?,
-                (Kind::Value, NO_TABLE) => {
-                    let (name, value) = read_value(file)?;
-                    let is_known = locked(&self.held.schedule).load(&name, value);
-                    if !is_known {
-                        return Err(file.damaged("it has a variable that is not here"));
-                    }
-                }
-                (kind, at) if at < self.held.tables.len() => {
-                    self.held.table(at).load(kind, file)?;
-                }
-                _ => return Err(file.damaged("it has a table that is not here")),
-            }
-        }
-        Ok(state)
-    }
-
-    pub(super) fn journal(&self, cut: u64) -> SnapshotResult<Vec<u8>> {
-        locked(&self.folder).journal(cut)
     }
 }
 

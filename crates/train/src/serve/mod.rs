@@ -10,6 +10,7 @@ mod cuts;
 mod finished;
 mod identity;
 mod keeping;
+mod locks;
 mod port_file;
 mod resume;
 mod roots;

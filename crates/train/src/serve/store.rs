@@ -20,7 +20,7 @@ use super::roots::SaveRoots;
 use super::saves::Saves;
 use super::schedule::Schedule;
 use super::snapshot::{Layout, Owner};
-use super::table::{Answer, AskedVar, Files, Policy, RowTables, Shared, Snapshot, Table, Updater};
+use super::table::{Answer, AskedVar, Extent, Files, Policy, RowTables, Shared, Table, Updater};
 use super::taking;
 use super::units::Groups;
 use super::values::{check_answer, check_counter, n_bytes_of};
@@ -127,7 +127,7 @@ impl BlockStore {
     /// Keeps cuts in this folder from now on; what is there must be this server's own.
     pub fn keep_cuts(&mut self, folder: &Path, log: Log) -> Result<()> {
         let cuts = self.open_cuts(folder, log)?;
-        cuts.check_own()?;
+        cuts.folder().check_own()?;
         self.cuts = Some(cuts);
         Ok(())
     }
@@ -236,25 +236,24 @@ impl BlockStore {
     fn write(&self, at: usize, files: &Files, stage: &Stage, weights_only: bool) -> Result<()> {
         // One save of a table after the other.
         let _saving = self.saving[at].lock().even_if_poisoned();
-        let snapshot = self.table(at).begin_save(weights_only);
-        match snapshot {
-            Snapshot::Whole(value) => match files.vars.first() {
-                Some((var, naming)) => {
-                    io::write_whole(stage, files.piece(var, *naming), files.spread, &value)
+        let mut cut = self.table(at).mark(Extent::Save { weights_only });
+        let written = match cut.saved.take() {
+            Some(rows) => match rows.listed(|| self.table(at).next_chunk(&mut cut)) {
+                Some(rows) => {
+                    rows.write(stage, |var, places| self.table(at).rows_at(&cut, var, places))
+                }
+                None => Err(Error::SaveGivenUp { table: files.table() }),
+            },
+            None => match files.vars.first().zip(cut.values.first()) {
+                Some(((var, naming), (_, value))) => {
+                    io::write_whole(stage, files.piece(var, *naming), files.spread, value)
                 }
                 None => Ok(()),
             },
-            Snapshot::Rows(rows) => {
-                let chunk = |var: usize, places: &[u32]| self.table(at).chunk(var, places);
-                let written = match rows.listed(|| self.table(at).next_names()) {
-                    Some(rows) => rows.write(stage, weights_only, chunk),
-                    None => Err(Error::SaveGivenUp { table: files.table() }),
-                };
-                let held = self.table(at).end_save();
-                drop(held);
-                written
-            }
-        }
+        };
+        let held = self.table(at).end_cut(cut, true);
+        drop(held);
+        written
     }
 
     fn value(&self, trainer: TrainerId, id: VarId, pull: &Pull) -> Answer<Arc<Value>> {
@@ -364,7 +363,7 @@ impl Store for BlockStore {
     }
 
     fn journal(&self, cut: u64) -> Answer<Vec<u8>> {
-        self.cuts()?.journal(cut).map_err(failed)
+        self.cuts()?.folder().journal(cut).map_err(failed)
     }
 
     fn size(&self) -> Size {

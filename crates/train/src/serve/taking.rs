@@ -13,7 +13,7 @@ use std::sync::Arc;
 use ps::lines::Line;
 use ps::server::CutRecord;
 
-use super::cuts::{CutStore, locked, warn};
+use super::cuts::{CutStore, warn};
 use super::resume::{OwnRows, Resuming};
 use super::snapshot::{Folder, Owner, ServerRead, Source, finished_files};
 use crate::error::{BadSnapshot, SnapshotResult};
@@ -42,12 +42,12 @@ impl Taken {
 
 impl CutStore {
     fn owner(&self) -> Owner {
-        locked(&self.folder).owner().clone()
+        self.folder().owner().clone()
     }
 
     /// Whether others write beside this server's folder.
     fn is_beside(&self, others: &Path) -> bool {
-        let own = locked(&self.folder).path().parent().map(Path::canonicalize);
+        let own = self.folder().path().parent().map(Path::canonicalize);
         own.is_some_and(|own| own.ok() == others.canonicalize().ok())
     }
 
@@ -55,13 +55,19 @@ impl CutStore {
     fn begin_anew(&self, taken: &mut Taken) -> SnapshotResult<()> {
         (taken.read, taken.cut) = (Vec::new(), None);
         (0..self.held.tables.len()).for_each(|at| self.held.table(at).begin_load());
-        locked(&self.folder).clear()
+        self.folder().clear()
     }
 
     /// Takes over what others have kept, or what changed since the last call; false if there is nothing new, or it cannot
     /// be read now: they write there and remove files meanwhile. An error is that of this server's own disk.
     pub(super) fn catch_up(self: &Arc<Self>, others: &Path) -> SnapshotResult<bool> {
-        let mut taken = locked(&self.taken);
+        let mut taken = std::mem::take(&mut self.progress().taken);
+        let caught_up = self.catch_up_from(&mut taken, others);
+        self.progress().taken = taken;
+        caught_up
+    }
+
+    fn catch_up_from(self: &Arc<Self>, taken: &mut Taken, others: &Path) -> SnapshotResult<bool> {
         let files = finished_files(others).unwrap_or_default();
         if files == taken.files {
             return Ok(false);
@@ -78,13 +84,13 @@ impl CutStore {
         }
         if is_anew {
             taken.n_anew += 1;
-            self.begin_anew(&mut taken)?;
+            self.begin_anew(taken)?;
         }
         let own = OwnRows { owner: &owner, layout: &self.layout };
         let resuming = Resuming { held: &self.held, own, source: &source, folder: others };
         if resuming.take(&mut taken.read).is_err() {
             taken.files.clear();
-            self.begin_anew(&mut taken)?;
+            self.begin_anew(taken)?;
             return Ok(false);
         }
         taken.cut = Some(source.cut);
@@ -101,7 +107,7 @@ impl CutStore {
         let own = Folder::open(folder, self.owner(), &self.layout, &mut |text| {
             warn(&self.log, text);
         })?;
-        let aside = std::mem::replace(&mut *locked(&self.folder), own);
+        let aside = std::mem::replace(&mut *self.folder(), own);
         self.resume(others, Some(&aside))?;
         if let Err(error) = remove(aside.path()) {
             warn(&self.log, format!("what it wrote while it stood by stays: {error}"));
@@ -117,7 +123,7 @@ impl CutStore {
         aside: Option<&Folder>,
     ) -> SnapshotResult<()> {
         let (owner, is_same) = (self.owner(), self.is_beside(others));
-        let own_term = locked(&self.folder).own_term();
+        let own_term = self.folder().own_term();
         if own_term.is_some() && !is_same {
             return Ok(());
         }
@@ -132,15 +138,15 @@ impl CutStore {
                 return Err(BadSnapshot::Incomplete { folder, n_servers, detail });
             }
         };
-        locked(&self.folder).clear()?;
-        let mut taken = std::mem::take(&mut *locked(&self.taken));
+        self.folder().clear()?;
+        let mut taken = std::mem::take(&mut self.progress().taken);
         let own = OwnRows { owner: &owner, layout: &self.layout };
         let record = loop {
             let resuming = Resuming { held: &self.held, own, source: &source, folder: others };
             let gone_on = self.go_on(&resuming, &mut taken, aside);
             match gone_on.and_then(|n_before| Ok((n_before, resuming.record(&taken.read)?))) {
                 Ok((n_before, record)) => {
-                    self.say_resumed(&resuming, n_before, taken.n_bytes());
+                    (self.log)(&resumed_line(&resuming, n_before, taken.n_bytes()));
                     break record;
                 }
                 // Every server of this job finds the same damage, and takes the same cut instead.
@@ -155,8 +161,8 @@ impl CutStore {
         };
         self.mark(record.cut);
         self.write_record(&record)?;
-        locked(&self.folder).begin_term(record.term, record.cut)?;
-        *locked(&self.holds) = Some(record.cut);
+        self.folder().begin_term(record.term, record.cut)?;
+        self.progress().holds = Some(record.cut);
         Ok(())
     }
 
@@ -171,7 +177,7 @@ impl CutStore {
         if let Some(aside) = aside.filter(|_| resuming.source.follows(&taken.read)) {
             match resuming.take(&mut taken.read) {
                 Ok(()) => {
-                    locked(&self.folder).adopt(aside)?;
+                    self.folder().adopt(aside)?;
                     return Ok(n_before);
                 }
                 // Another way to the same cut may be whole.
@@ -184,19 +190,20 @@ impl CutStore {
         resuming.take(&mut taken.read)?;
         Ok(0)
     }
+}
 
-    fn say_resumed(&self, resuming: &Resuming<'_>, n_before: u64, n_bytes: u64) {
-        let (cut, others) = (resuming.source.cut, resuming.folder.display());
-        let mut line = format!("continues from cut {cut} in {others}");
-        if n_before > 0 {
-            line += &format!(", of which {n_before} bytes were read before");
-            line += &format!(" and {} now", n_bytes.saturating_sub(n_before));
-        }
-        if !resuming.keeps_trainers() {
-            line += "; there are other trainers now, they begin their scripts anew";
-        }
-        (self.log)(&Line::info("server", line));
+/// What a server tells when it has gone on.
+fn resumed_line(resuming: &Resuming<'_>, n_before: u64, n_bytes: u64) -> Line {
+    let (cut, others) = (resuming.source.cut, resuming.folder.display());
+    let mut line = format!("continues from cut {cut} in {others}");
+    if n_before > 0 {
+        line += &format!(", of which {n_before} bytes were read before");
+        line += &format!(" and {} now", n_bytes.saturating_sub(n_before));
     }
+    if !resuming.keeps_trainers() {
+        line += "; there are other trainers now, they begin their scripts anew";
+    }
+    Line::info("server", line)
 }
 
 /// Removes what a server has written aside, if it has.

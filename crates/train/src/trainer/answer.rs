@@ -4,7 +4,7 @@ use tensor::{Tensor, Value};
 
 use crate::counters;
 use crate::executor::Fetched;
-use crate::recover::ByteWriter;
+use crate::recover::{ByteWriter, WriteValues};
 
 /// A fetched value of a run in a job.
 pub(crate) trait RunAnswer: Fetched {

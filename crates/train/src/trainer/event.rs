@@ -13,7 +13,7 @@ use super::{JobRunner, Trainer};
 use crate::error::{Error, Result};
 use crate::executor::{Feed, Options, RunRequest};
 use crate::recover::{
-    ByteReader, ByteWriter, EventKind, EventPrint, Repeat, Uses, digest, digest_tensor,
+    ByteReader, ByteWriter, EventKind, EventPrint, ReadValues, Repeat, Uses, digest, digest_tensor,
 };
 use crate::remote::{EventTrainers, Links, ScriptEvent, TrainerJob, program_sum};
 use crate::scope::Scope;

@@ -8,6 +8,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::io::{self, IoSlice, Write};
 use std::sync::Arc;
 
+use base::bytes::ByteWriter;
 use tensor::{Tensor, Value};
 
 use crate::budget::Held;
@@ -188,15 +189,15 @@ impl Output {
         let mut meta = Vec::with_capacity(256);
         if self.is_ack_due() && !matches!(answer.reply, Reply::Ack(_)) {
             let id = std::mem::take(&mut self.unacknowledged).last;
-            meta = frame::encode(meta, &Frame { id, body: &Reply::Ack(Ack) }, None)?.meta;
+            meta = frame::encode(meta, &Frame { id, body: &Reply::Ack(Ack) }, None)?.meta.0;
         }
         let frame = Frame { id: answer.id, body: &answer.reply };
         let body = frame::encode(meta, &frame, self.sharing.lender())?;
-        let n_written = write(stream, &body.meta, &body.blobs, 0)?;
+        let n_written = write(stream, &body.meta.0, &body.blobs, 0)?;
         if n_written == body.n_bytes() {
             return Ok(true);
         }
-        let Writer { meta, lent, .. } = body;
+        let Writer { meta: ByteWriter(meta), lent, .. } = body;
         answer.begun = Some(Begun { meta, lent, n_written });
         Ok(false)
     }

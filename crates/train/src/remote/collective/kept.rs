@@ -6,7 +6,9 @@ use std::sync::Arc;
 use tensor::Value;
 
 use crate::error::Result;
-use crate::recover::{ByteReader, ByteWriter, LocalState, compacted, digest_tensor};
+use crate::recover::{
+    ByteReader, ByteWriter, LocalState, ReadValues, WriteValues, compacted, digest_tensor,
+};
 
 /// Shorter values are not compared: every trainer keeps those of all.
 const COMPARED_BYTES_MIN: usize = 1024;
@@ -144,9 +146,9 @@ impl KeptCut {
             }
         }
         to.count(self.own.len());
-        self.own.iter().for_each(|bytes| to.bytes(bytes));
+        self.own.iter().fold(&mut to, |to, bytes| to.bytes(bytes));
         to.count(self.journals.len());
-        (0..self.journals.len()).for_each(|rank| to.bytes(&self.journal(rank)));
+        (0..self.journals.len()).fold(&mut to, |to, rank| to.bytes(&self.journal(rank)));
         to.0
     }
 

@@ -145,7 +145,7 @@ impl CutProtocol for GroupCuts<'_> {
         };
         let own = if is_new { Vec::new() } else { group.with_keeping(|own| own.numbers())? };
         let mut to = ByteWriter::default();
-        own.iter().for_each(|&number| to.u64(number));
+        own.iter().fold(&mut to, |to, &number| to.u64(number));
         let lists = joined.gather("cuts", &to.0)?;
         let lists = lists.iter().map(|bytes| numbers(bytes)).collect::<Result<Vec<_>>>()?;
         let base = kept::base(lists.iter().map(Vec::as_slice));

@@ -1,6 +1,6 @@
 //! The first section of every file: whose it is, and what it follows.
 
-use super::fields::{FieldReader, Fields};
+use base::bytes::{ByteReader, ByteWriter, Read};
 
 /// What a file holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -19,6 +19,16 @@ pub(in crate::serve) enum FileKind {
 pub(in crate::serve) struct CutId {
     pub(in crate::serve) cut: u64,
     pub(in crate::serve) id: u64,
+}
+
+impl CutId {
+    pub(super) fn write(self, to: &mut ByteWriter) {
+        to.u64(self.cut).u64(self.id);
+    }
+
+    pub(super) fn read(from: &mut ByteReader<'_>) -> Read<Self> {
+        Ok(Self { cut: from.u64()?, id: from.u64()? })
+    }
 }
 
 impl std::fmt::Display for CutId {
@@ -61,31 +71,37 @@ impl Header {
     pub(in crate::serve) fn to_bytes(&self) -> Vec<u8> {
         let Header { kind, owner, term, at, after } = self;
         let Owner { job, model, server, n_servers, n_trainers } = owner;
-        let fields = Fields::default().u8(*kind as u8 + 1).text(job).u64(*model).u32(*server);
-        let fields = fields.u32(*n_servers).u32(*n_trainers).u64(*term);
-        fields.u64(at.cut).u64(at.id).u64(after.cut).u64(after.id).0
+        let mut to = ByteWriter::default();
+        to.u8(*kind as u8 + 1).text(job).u64(*model).u32(*server);
+        to.u32(*n_servers).u32(*n_trainers).u64(*term);
+        at.write(&mut to);
+        after.write(&mut to);
+        to.0
     }
 
     pub(in crate::serve) fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let parts = &mut FieldReader(bytes);
+        Self::read(&mut ByteReader::new(bytes)).ok()?
+    }
+
+    /// None: a kind of file that nobody writes.
+    fn read(parts: &mut ByteReader<'_>) -> Read<Option<Self>> {
         let kind = match parts.u8()? {
             1 => FileKind::Base,
             2 => FileKind::Increment,
             3 => FileKind::Term,
-            _ => return None,
+            _ => return Ok(None),
         };
         let owner = Owner {
-            job: parts.text()?,
+            job: parts.text()?.to_string(),
             model: parts.u64()?,
             server: parts.u32()?,
             n_servers: parts.u32()?,
             n_trainers: parts.u32()?,
         };
         let term = parts.u64()?;
-        let mut cut = || Some(CutId { cut: parts.u64()?, id: parts.u64()? });
-        let (at, after) = (cut()?, cut()?);
+        let (at, after) = (CutId::read(parts)?, CutId::read(parts)?);
         parts.end()?;
-        Some(Self { kind, owner, term, at, after })
+        Ok(Some(Self { kind, owner, term, at, after }))
     }
 }
 

@@ -4,18 +4,18 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use durable::Access;
+use base::bytes::{ByteReader, ByteWriter};
+use base::formats::SERVER_JOURNAL;
+use durable::{Access, FileStart};
 
 use super::again::{again, copy_to};
-use super::fields::{FieldReader, Fields};
-use super::file::is_damaged_number;
 use super::header::{CutId, Owner};
 use crate::error::BadSnapshot;
 
-const MAGIC: [u8; 8] = *b"PWJRNL\r\n";
-const VERSION: u32 = 1;
-/// Bytes of a record before its contents: two cuts and a length.
-const HEAD_BYTES: usize = 40;
+/// How the file begins.
+const START: FileStart = FileStart { magic: *b"PWJRNL\r\n", version: SERVER_JOURNAL.version };
+/// Bytes of two cuts.
+const CUTS_BYTES: usize = 32;
 
 /// A smaller journal is left as it is.
 const COMPACT_MIN: u64 = 16 << 10;
@@ -94,25 +94,16 @@ impl Journal {
                 return Err(BadSnapshot::Unreadable { path: path.to_path_buf(), source });
             }
         };
-        let parts = &mut FieldReader(&bytes);
+        let parts = &mut ByteReader::new(&bytes);
         // A file that was just begun may have nothing yet.
-        let start = parts.bytes(MAGIC.len()).zip(parts.u32());
-        let Some((magic, version)) = start else { return Ok(WholeRecords::default()) };
-        let damaged = |problem| BadSnapshot::Damaged { path: path.to_path_buf(), problem };
-        if magic != MAGIC {
-            return Err(damaged("it does not say that it is a journal"));
-        }
-        if is_damaged_number(version, VERSION) {
-            return Err(damaged("the number of its format is damaged"));
-        }
-        if version != VERSION {
-            let (path, known) = (path.to_path_buf(), VERSION);
-            return Err(BadSnapshot::Newer { path, version, known });
-        }
-        let (mut records, mut n_left) = (Vec::new(), parts.0.len());
-        while let Some(record) = record(parts) {
+        let Ok(start) = parts.take(FileStart::N_BYTES) else { return Ok(WholeRecords::default()) };
+        START
+            .check(start)
+            .map_err(|problem| BadSnapshot::of_file(path, problem, SERVER_JOURNAL.version))?;
+        let (mut records, mut n_left) = (Vec::new(), parts.n_left());
+        while let Some(record) = Record::read(parts) {
             records.push(record);
-            n_left = parts.0.len();
+            n_left = parts.n_left();
         }
         Ok(WholeRecords { records, n_bytes: bytes.len() - n_left })
     }
@@ -132,8 +123,7 @@ impl Journal {
 
     /// Adds records; they are durable when this returns.
     pub(in crate::serve) fn add(&mut self, records: &[Record]) -> io::Result<()> {
-        let mut bytes = if self.n_bytes == 0 { start_of_file() } else { Vec::new() };
-        records.iter().for_each(|record| bytes.extend(record_bytes(record)));
+        let bytes = bytes_of(records, self.n_bytes == 0);
         self.append(&self.path, &bytes)?.sync_all()?;
         self.append(&again(&self.path), &bytes)?;
         if let Some(folder) = self.path.parent().filter(|_| self.n_bytes == 0) {
@@ -161,7 +151,7 @@ impl Journal {
         let Some(contents) = smaller(&all).filter(|contents| contents.len() < all.len()) else {
             return Ok(());
         };
-        let bytes = [start_of_file(), record_bytes(&Record { at, after, contents })].concat();
+        let bytes = bytes_of(&[Record { at, after, contents }], true);
         let failed = |source| BadSnapshot::writing(&self.path, source);
         for path in [self.path.clone(), again(&self.path)] {
             durable::replace_with(&path, Access::Owner, &bytes).map_err(failed)?;
@@ -190,28 +180,30 @@ struct WholeRecords {
     n_bytes: usize,
 }
 
-fn start_of_file() -> Vec<u8> {
-    [&MAGIC[..], &VERSION.to_le_bytes()].concat()
+impl Record {
+    fn write(&self, to: &mut ByteWriter) {
+        let mut cuts = ByteWriter::default();
+        self.at.write(&mut cuts);
+        self.after.write(&mut cuts);
+        let mut head = [0; CUTS_BYTES];
+        head.copy_from_slice(&cuts.0);
+        durable::Record { head, contents: &self.contents }.write(to);
+    }
+
+    /// The next record, if it is whole.
+    fn read(from: &mut ByteReader<'_>) -> Option<Self> {
+        let durable::Record { head, contents } = durable::Record::<CUTS_BYTES>::read(from)?;
+        let cuts = &mut ByteReader::new(&head);
+        let (at, after) = (CutId::read(cuts).ok()?, CutId::read(cuts).ok()?);
+        Some(Self { at, after, contents: contents.to_vec() })
+    }
 }
 
-fn record_bytes(Record { at, after, contents }: &Record) -> Vec<u8> {
-    let head = Fields::default().u64(at.cut).u64(at.id).u64(after.cut).u64(after.id);
-    let mut bytes = head.u64(contents.len() as u64).0;
-    bytes.extend(contents);
-    let check = crc32fast::hash(&bytes);
-    bytes.extend(check.to_le_bytes());
-    bytes
-}
-
-/// The next record, if it is whole.
-fn record(parts: &mut FieldReader<'_>) -> Option<Record> {
-    let all = parts.0;
-    let mut cut = || Some(CutId { cut: parts.u64()?, id: parts.u64()? });
-    let (at, after) = (cut()?, cut()?);
-    let n = usize::try_from(parts.u64()?).ok()?;
-    let contents = parts.bytes(n)?.to_vec();
-    let check = crc32fast::hash(&all[..HEAD_BYTES + n]);
-    (parts.u32()? == check).then_some(Record { at, after, contents })
+/// Records, behind the first bytes of the file if they are the first.
+fn bytes_of(records: &[Record], is_start: bool) -> Vec<u8> {
+    let mut to = ByteWriter(if is_start { START.to_bytes() } else { Vec::new() });
+    records.iter().for_each(|record| record.write(&mut to));
+    to.0
 }
 
 #[cfg(test)]
@@ -304,7 +296,7 @@ mod tests {
         damaged[70] ^= 4;
         write(&path, &damaged);
         assert_eq!(open(folder.path()).unwrap().last(), Some(record(1).at));
-        write(&path, &[&MAGIC[..], &[2, 0, 0, 0]].concat());
+        write(&path, &[&START.magic[..], &[2, 0, 0, 0]].concat());
         let error = open(folder.path()).unwrap_err();
         assert!(matches!(error, BadSnapshot::Newer { version: 2, .. }), "{error}");
         write(&path, &[7; 30]);

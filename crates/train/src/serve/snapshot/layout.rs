@@ -1,9 +1,8 @@
 //! What a server's tables are parts of: written into every base, so that servers of another number find
 //! their parts, and so that another model is known.
 
+use base::bytes::{ByteReader, ByteWriter, Read};
 use program::distributed::{Placement, Spread};
-
-use super::fields::{FieldReader, Fields};
 
 /// A variable of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,28 +53,31 @@ pub(in crate::serve) struct Layout(pub(in crate::serve) Vec<Vec<VarLayout>>);
 
 impl Layout {
     pub(in crate::serve) fn to_bytes(&self) -> Vec<u8> {
-        let var = |fields: Fields, var: &VarLayout| {
-            let fields = fields.text(&var.name).dims(&var.dims);
-            let fields = fields.text(&var.origin).dims(&var.origin_dims);
-            fields.u64(var.first as u64).u8(var.is_hashed.into())
+        let var = |to: &mut ByteWriter, var: &VarLayout| {
+            to.text(&var.name).dims(&var.dims).text(&var.origin).dims(&var.origin_dims);
+            to.u64(var.first as u64).u8(var.is_hashed.into());
         };
-        Fields::default().list(&self.0, |fields, vars| fields.list(vars, var)).0
+        let mut to = ByteWriter::default();
+        to.list(&self.0, |to, vars| {
+            to.list(vars, var);
+        });
+        to.0
     }
 
     pub(in crate::serve) fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let var = |parts: &mut FieldReader<'_>| {
-            Some(VarLayout {
-                name: parts.text()?,
+        let var = |parts: &mut ByteReader<'_>| -> Read<VarLayout> {
+            Ok(VarLayout {
+                name: parts.text()?.to_string(),
                 dims: parts.dims()?,
-                origin: parts.text()?,
+                origin: parts.text()?.to_string(),
                 origin_dims: parts.dims()?,
                 first: parts.u64()? as i64,
                 is_hashed: parts.u8()? == 1,
             })
         };
-        let parts = &mut FieldReader(bytes);
-        let tables = parts.list(|parts| parts.list(var))?;
-        parts.end().map(|()| Self(tables))
+        let parts = &mut ByteReader::new(bytes);
+        let tables = parts.list(|parts| parts.list(var)).ok()?;
+        parts.end().ok().map(|()| Self(tables))
     }
 
     /// Where two models differ first.

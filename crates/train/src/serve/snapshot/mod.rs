@@ -3,7 +3,6 @@
 mod again;
 mod chain;
 pub mod check;
-mod fields;
 mod file;
 mod folder;
 mod header;
@@ -17,7 +16,6 @@ mod value;
 
 pub(in crate::serve) use again::{copy, remove_copy};
 pub(in crate::serve) use chain::Known;
-pub(in crate::serve) use fields::{FieldReader, Fields};
 pub(in crate::serve) use file::{FileReader, FileWriter, Kind};
 pub(in crate::serve) use folder::Folder;
 pub(in crate::serve) use header::{CutId, FileKind, Header, Owner};

@@ -1,8 +1,8 @@
 //! Which rows a table has: numbers and places of rows in a file, and rows that wait.
 
+use base::bytes::{ByteReader, ByteWriter, Read, u32s, u64s};
 use ps::table::RowNames;
 
-use super::fields::{FieldReader, Fields, u32s, u64s};
 use super::file::{FileReader, Kind};
 use crate::error::BadSnapshot;
 use crate::row_set::RowSet;
@@ -12,20 +12,20 @@ const WAITING_BYTES: usize = 12;
 
 /// A section with rows that have places before `n_rows`.
 pub(in crate::serve) fn names_section(names: &RowNames, n_rows: u64) -> (Kind, Vec<u8>) {
-    match names {
+    let mut to = ByteWriter::default();
+    let kind = match names {
         RowNames::ByPlace { first, rows } => {
             let n = usize::try_from(n_rows).unwrap_or(usize::MAX).saturating_sub(*first);
-            let fields = Fields::default().u64(*first as u64);
-            let rows = rows.iter().take(n);
-            (Kind::NamesByPlace, rows.fold(fields, |fields, &row| fields.u64(row)).0)
+            rows.iter().take(n).fold(to.u64(*first as u64), |to, &row| to.u64(row));
+            Kind::NamesByPlace
         }
         RowNames::ByRow { first, rows } => {
-            let fields = Fields::default().u64(*first);
             let rows = rows.iter().filter(|(_, place)| u64::from(*place) < n_rows);
-            let add = |fields: Fields, &(offset, place): &(u32, u32)| fields.u32(offset).u32(place);
-            (Kind::NamesByRow, rows.fold(fields, add).0)
+            rows.fold(to.u64(*first), |to, (offset, place)| to.u32(*offset).u32(*place));
+            Kind::NamesByRow
         }
-    }
+    };
+    (kind, to.0)
 }
 
 /// Numbers of rows by their places, while files are read that have them.
@@ -91,13 +91,13 @@ impl RowNumbers {
         kind: Kind,
     ) -> Result<(), BadSnapshot> {
         let bytes = file.contents()?;
-        let parts = &mut FieldReader(&bytes);
-        let first = parts.u64();
-        let filled = first.filter(|_| parts.0.len().is_multiple_of(8)).and_then(|first| {
+        let parts = &mut ByteReader::new(&bytes);
+        let first = parts.u64().ok().filter(|_| parts.n_left().is_multiple_of(8));
+        let filled = first.and_then(|first| {
             if kind == Kind::NamesByPlace {
-                return self.set_all(usize::try_from(first).ok()?, u64s(parts.0));
+                return self.set_all(usize::try_from(first).ok()?, u64s(parts.rest()));
             }
-            let mut numbers = u32s(parts.0);
+            let mut numbers = u32s(parts.rest());
             while let (Some(offset), Some(place)) = (numbers.next(), numbers.next()) {
                 self.set(place as usize, first.checked_add(offset.into())?)?;
             }
@@ -109,8 +109,9 @@ impl RowNumbers {
 
 /// The bytes of rows that wait.
 pub(in crate::serve) fn waiting_to_bytes(waiting: &[(u64, u32)]) -> Vec<u8> {
-    let fields = Fields(Vec::with_capacity(waiting.len() * WAITING_BYTES));
-    waiting.iter().fold(fields, |fields, &(row, count)| fields.u64(row).u32(count)).0
+    let mut to = ByteWriter(Vec::with_capacity(waiting.len() * WAITING_BYTES));
+    waiting.iter().fold(&mut to, |to, (row, count)| to.u64(*row).u32(*count));
+    to.0
 }
 
 /// Reads rows that wait.
@@ -121,9 +122,9 @@ pub(in crate::serve) fn read_waiting(
     if !bytes.len().is_multiple_of(WAITING_BYTES) {
         return Err(file.damaged("rows that wait cannot be read"));
     }
-    let one = |bytes: &[u8]| {
-        let parts = &mut FieldReader(bytes);
-        Some((parts.u64()?, parts.u32()?))
+    let one = |bytes: &[u8]| -> Read<(u64, u32)> {
+        let parts = &mut ByteReader::new(bytes);
+        Ok((parts.u64()?, parts.u32()?))
     };
-    Ok(bytes.chunks_exact(WAITING_BYTES).filter_map(one).collect())
+    Ok(bytes.chunks_exact(WAITING_BYTES).map_while(|bytes| one(bytes).ok()).collect())
 }

@@ -3,7 +3,8 @@
 use std::io;
 use std::ops::Range;
 
-use super::fields::{FieldReader, Fields, u32s};
+use base::bytes::{ByteReader, ByteWriter, Read, u32s};
+
 use super::file::{FileReader, FileWriter, Kind};
 use crate::error::BadSnapshot;
 
@@ -58,14 +59,14 @@ impl RowsChunk {
     /// Writes them.
     pub(in crate::serve) fn write(&self, file: &mut FileWriter, table: usize) -> io::Result<()> {
         let n = self.places.len() as u64;
-        let (head, list) = match &self.places {
-            Places::Run(run) => (Fields::default().u8(0).u64(run.start as u64).u64(n), Vec::new()),
+        let mut head = ByteWriter::default();
+        match &self.places {
+            Places::Run(run) => head.u8(0).u64(run.start as u64).u64(n),
             Places::List(list) => {
-                let list = list.iter().flat_map(|place| place.to_le_bytes()).collect();
-                (Fields::default().u8(1).u64(0).u64(n), list)
+                list.iter().fold(head.u8(1).u64(0).u64(n), |head, &place| head.u32(place))
             }
         };
-        let mut contents: Vec<&[u8]> = vec![&head.0, &list];
+        let mut contents: Vec<&[u8]> = vec![&head.0];
         contents.extend(self.values.iter().map(Vec::as_slice));
         file.section(Kind::Rows, table, &contents)
     }
@@ -92,29 +93,37 @@ pub(in crate::serve) struct RowsHead {
 
 impl RowsHead {
     pub(in crate::serve) fn to_bytes(&self) -> Vec<u8> {
-        let fields = Fields::default().u8(self.is_whole.into()).u64(self.n_rows);
-        let fields = fields.u64(self.absent.unwrap_or(u64::MAX)).u8(self.has_stepped.into());
-        let fields = fields.u64(self.n_dropped);
-        let fields =
-            fields.list(&self.vars, |fields, (name, row_bytes)| fields.text(name).u32(*row_bytes));
-        fields.list(&self.inits, |fields, text| fields.text(text)).0
+        let mut to = ByteWriter::default();
+        to.u8(self.is_whole.into()).u64(self.n_rows);
+        to.u64(self.absent.unwrap_or(u64::MAX)).u8(self.has_stepped.into());
+        to.u64(self.n_dropped);
+        to.list(&self.vars, |to, (name, row_bytes)| {
+            to.text(name).u32(*row_bytes);
+        });
+        to.list(&self.inits, |to, text| {
+            to.text(text);
+        });
+        to.0
     }
 
     pub(in crate::serve) fn read(file: &mut FileReader) -> Result<Self, BadSnapshot> {
         let bytes = file.contents()?;
-        let parse = |parts: &mut FieldReader<'_>| {
+        let parse = |parts: &mut ByteReader<'_>| -> Read<Self> {
+            let var = |parts: &mut ByteReader<'_>| -> Read<(String, u32)> {
+                Ok((parts.text()?.to_string(), parts.u32()?))
+            };
             let head = Self {
                 is_whole: parts.u8()? == 1,
                 n_rows: parts.u64()?,
                 absent: parts.u64().map(|place| (place != u64::MAX).then_some(place))?,
                 has_stepped: parts.u8()? == 1,
                 n_dropped: parts.u64()?,
-                vars: parts.list(|parts| Some((parts.text()?, parts.u32()?)))?,
-                inits: parts.list(FieldReader::text)?,
+                vars: parts.list(var)?,
+                inits: parts.list(|parts| parts.text().map(str::to_string))?,
             };
             parts.end().map(|()| head)
         };
-        parse(&mut FieldReader(&bytes)).ok_or_else(|| file.damaged("a table cannot be read"))
+        parse(&mut ByteReader::new(&bytes)).map_err(|_| file.damaged("a table cannot be read"))
     }
 }
 
@@ -126,10 +135,10 @@ pub(in crate::serve) fn read_places(
     n_places: usize,
 ) -> Result<Places, BadSnapshot> {
     let head = file.bytes(HEAD_BYTES)?;
-    let parts = &mut FieldReader(&head);
+    let parts = &mut ByteReader::new(&head);
     let fields = (parts.u8(), parts.u64(), parts.u64());
     let bad = |file: &FileReader| file.damaged("rows have no places");
-    let (Some(kind), Some(first), Some(n)) = fields else { return Err(bad(file)) };
+    let (Ok(kind), Ok(first), Ok(n)) = fields else { return Err(bad(file)) };
     let each = row_bytes as u64 + if kind == 0 { 0 } else { size_of::<u32>() as u64 };
     if n.checked_mul(each) != Some(file.n_unread()) {
         return Err(file.damaged("rows of another width"));

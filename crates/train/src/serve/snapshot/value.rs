@@ -2,14 +2,16 @@
 
 use std::io;
 
+use base::bytes::{ByteReader, ByteWriter, Malformed, Read, u64s};
 use tensor::{DType, RANK_MAX, Rows, Shape, Tensor, Value};
 
-use super::fields::{FieldReader, Fields, u64s};
 use super::file::{FileReader, FileWriter, Kind};
 use crate::error::BadSnapshot;
 
 /// Longer heads are none.
 const HEAD_BYTES_MAX: u32 = 1 << 20;
+
+const TOO_LONG: Malformed = Malformed("a value is longer than its section");
 
 /// Writes a variable; `table` says whose it is.
 pub(in crate::serve) fn write_value(
@@ -18,24 +20,37 @@ pub(in crate::serve) fn write_value(
     name: &str,
     value: &Value,
 ) -> io::Result<()> {
-    let head = Fields::default().text(name);
-    let form = |head: Fields, tensor: &Tensor| {
-        head.u8(tensor.dtype().code() as u8).dims(&tensor.shape().to_i64())
+    let (mut head, mut ids) = (ByteWriter::default(), ByteWriter::default());
+    head.text(name);
+    let form = |head: &mut ByteWriter, tensor: &Tensor| {
+        head.u8(tensor.dtype().code() as u8).dims(&tensor.shape().to_i64());
     };
-    let (head, ids, tensors): (_, Vec<u8>, Vec<&Tensor>) = match value {
+    let tensors: Vec<&Tensor> = match value {
         // Servers never have a table that is only read.
-        Value::Empty | Value::Keyed(_) => (head.u8(0), Vec::new(), Vec::new()),
-        Value::Tensor(tensor) => (form(head.u8(1), tensor), Vec::new(), vec![tensor]),
-        Value::Shared(tensor) => (form(head.u8(1), tensor), Vec::new(), vec![tensor]),
-        Value::Rows(rows) => {
-            let head = head.u8(2).u64(rows.height as u64).u64(rows.ids.len() as u64);
-            let ids = rows.ids.iter().flat_map(|id| id.to_le_bytes()).collect();
-            (form(head, &rows.value), ids, vec![&rows.value])
+        Value::Empty | Value::Keyed(_) => {
+            head.u8(0);
+            Vec::new()
         }
-        Value::Array(all) => (head.u8(3).list(all, form), Vec::new(), all.iter().collect()),
+        Value::Tensor(tensor) => {
+            form(head.u8(1), tensor);
+            vec![tensor]
+        }
+        Value::Shared(tensor) => {
+            form(head.u8(1), tensor);
+            vec![tensor]
+        }
+        Value::Rows(rows) => {
+            form(head.u8(2).u64(rows.height as u64).count(rows.ids.len()), &rows.value);
+            rows.ids.iter().fold(&mut ids, |ids, &id| ids.u64(id as u64));
+            vec![&rows.value]
+        }
+        Value::Array(all) => {
+            head.u8(3).list(all, form);
+            all.iter().collect()
+        }
     };
     let size = (head.0.len() as u32).to_le_bytes();
-    let mut contents: Vec<&[u8]> = vec![&size, &head.0, &ids];
+    let mut contents: Vec<&[u8]> = vec![&size, &head.0, &ids.0];
     contents.extend(tensors.iter().map(|tensor| tensor.bytes()));
     file.section(Kind::Value, table, &contents)
 }
@@ -50,7 +65,7 @@ pub(in crate::serve) fn read_value(file: &mut FileReader) -> Result<(String, Val
     }
     let head = file.bytes(size as usize)?;
     let parsed = parse(&head, file.n_unread());
-    let (name, mut shell) = parsed.ok_or_else(|| file.damaged("a variable cannot be read"))?;
+    let (name, mut shell) = parsed.map_err(|_| file.damaged("a variable cannot be read"))?;
     if let Value::Rows(rows) = &mut shell {
         let ids = file.bytes(rows.ids.len() * size_of::<i64>())?;
         rows.ids = u64s(&ids).map(|id| id as i64).collect();
@@ -67,40 +82,43 @@ pub(in crate::serve) fn read_value(file: &mut FileReader) -> Result<(String, Val
 }
 
 /// A variable with memory for its numbers, of which `n_left` bytes are there.
-fn parse(head: &[u8], mut n_left: u64) -> Option<(String, Value)> {
-    let parts = &mut FieldReader(head);
-    let name = parts.text()?;
+fn parse(head: &[u8], mut n_left: u64) -> Read<(String, Value)> {
+    let parts = &mut ByteReader::new(head);
+    let name = parts.text()?.to_string();
     let value = match parts.u8()? {
         0 => Value::Empty,
         1 => Value::Tensor(tensor(parts, &mut n_left)?),
         2 => {
             let (height, n) = (parts.u64()? as i64, parts.u64()?);
-            n_left = n_left.checked_sub(n.checked_mul(size_of::<i64>() as u64)?)?;
+            let n_bytes = n.checked_mul(size_of::<i64>() as u64);
+            n_left = n_bytes.and_then(|n_bytes| n_left.checked_sub(n_bytes)).ok_or(TOO_LONG)?;
             let value = tensor(parts, &mut n_left)?;
-            let ids = vec![0; usize::try_from(n).ok()?];
+            let ids = vec![0; usize::try_from(n).map_err(|_| TOO_LONG)?];
             Value::Rows(Rows { ids, height, value })
         }
         3 => Value::Array(parts.list(|parts| tensor(parts, &mut n_left))?),
-        _ => return None,
+        _ => return Err(Malformed("a value of an unknown kind")),
     };
     parts.end()?;
-    (n_left == 0).then_some((name, value))
+    if n_left == 0 { Ok((name, value)) } else { Err(Malformed("numbers are left over")) }
 }
 
-fn tensor(parts: &mut FieldReader<'_>, n_left: &mut u64) -> Option<Tensor> {
-    let dtype = DType::from_code(parts.u8()?.into()).ok()?;
+fn tensor(parts: &mut ByteReader<'_>, n_left: &mut u64) -> Read<Tensor> {
+    let dtype = DType::from_code(parts.u8()?.into());
+    let dtype = dtype.map_err(|_| Malformed("a tensor of an unknown type"))?;
     let dims = parts.dims()?;
     if dims.len() > RANK_MAX {
-        return None;
+        return Err(Malformed("a tensor with too many dimensions"));
     }
-    let sizes = dims.iter().map(|&dim| usize::try_from(dim).ok()).collect::<Option<Vec<_>>>()?;
-    let n = sizes.iter().try_fold(dtype.size(), |n, &size| n.checked_mul(size))?;
+    let sizes = dims.iter().map(|&dim| usize::try_from(dim).map_err(|_| TOO_LONG));
+    let sizes = sizes.collect::<Read<Vec<_>>>()?;
+    let n = sizes.iter().try_fold(dtype.size(), |n, &size| n.checked_mul(size)).ok_or(TOO_LONG)?;
     // A tensor without dimensions was never written, and has no bytes.
     let n = if sizes.is_empty() { 0 } else { n };
-    *n_left = n_left.checked_sub(n as u64)?;
+    *n_left = n_left.checked_sub(n as u64).ok_or(TOO_LONG)?;
     let mut tensor = Tensor::default();
     tensor.resize_as(dtype, Shape::new(&sizes));
-    Some(tensor)
+    Ok(tensor)
 }
 
 #[cfg(test)]
@@ -149,12 +167,14 @@ mod tests {
 
     #[test]
     fn no_memory_is_taken_for_what_is_not_there() {
-        let head = Fields::default().text("w").u8(1).u8(DType::F32.code() as u8);
+        let float = DType::F32.code() as u8;
         for dims in [&[1 << 40, 1 << 40][..], &[1 << 30], &[-1], &[2; 12]] {
-            let head = Fields(head.0.clone()).dims(dims);
-            assert!(parse(&head.0, 100).is_none(), "{dims:?}");
+            let mut head = ByteWriter::default();
+            head.text("w").u8(1).u8(float).dims(dims);
+            assert!(parse(&head.0, 100).is_err(), "{dims:?}");
         }
-        let rows = Fields::default().text("w").u8(2).u64(9).u64(1 << 60);
-        assert!(parse(&rows.u8(DType::F32.code() as u8).dims(&[0, 2]).0, 100).is_none());
+        let mut rows = ByteWriter::default();
+        rows.text("w").u8(2).u64(9).u64(1 << 60).u8(float).dims(&[0, 2]);
+        assert!(parse(&rows.0, 100).is_err());
     }
 }

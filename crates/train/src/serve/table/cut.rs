@@ -1,15 +1,17 @@
-//! A cut of a table while it is written: what the cut has itself, and how far the rest of it is.
+//! A capture of a table while it is written: what it has itself, and how far the rest of it is.
 
 use std::borrow::Cow;
+use std::io;
 
 use ps::table::{EntryFilter, NamesCursor, RowNames};
 use tensor::{DType, Shape, Tensor, Value};
 
+use super::saving::SavedRows;
 use super::tracking::Extent;
 use super::{KeptVar, Shared, Updater};
 use crate::error::BadSnapshot;
 use crate::serve::snapshot::{
-    FileReader, Kind, RowsChunk, RowsHead, names_section, read_value, waiting_to_bytes,
+    FileReader, FileWriter, Kind, RowsChunk, RowsHead, names_section, read_value, waiting_to_bytes,
 };
 use crate::serve::values::n_bytes_of;
 
@@ -22,6 +24,8 @@ pub(in crate::serve) struct TableCut {
     pub(super) rows: Option<RowsCut>,
     /// Rows that trainers have not seen.
     pub(super) unseen: Option<Vec<u8>>,
+    /// What the files of a save need to know, of a table of rows.
+    pub(in crate::serve) saved: Option<SavedRows>,
 }
 
 /// A table of rows at a cut, without the rows.
@@ -62,12 +66,39 @@ pub(super) enum CutStep {
 /// A part of a cut, to be written.
 #[derive(Debug)]
 pub(in crate::serve) enum CutChunk {
-    Section(Kind, Vec<u8>),
+    /// Numbers and places of rows. There may be rows among them that were made since, and rows may occur twice.
+    Names(RowNames),
     Rows(RowsChunk),
+    /// Rows that an entry rule has not taken in, and how often they were named. A later entry is right.
+    Waiting(Vec<(u64, u32)>),
     /// Nothing more.
     End,
-    /// The table has been loaded: the cut cannot be written any more.
+    /// The table has been loaded: the capture cannot be read any more.
     GivenUp,
+}
+
+impl CutChunk {
+    /// Writes it into a file; false if it is no part of one.
+    pub(in crate::serve) fn write(
+        self,
+        file: &mut FileWriter,
+        table: usize,
+        cut: &TableCut,
+    ) -> io::Result<bool> {
+        match self {
+            CutChunk::Names(names) => {
+                let n_rows = cut.rows.as_ref().map_or(0, |rows| rows.head.n_rows);
+                let (kind, bytes) = names_section(&names, n_rows);
+                file.section(kind, table, &[&bytes])?;
+            }
+            CutChunk::Rows(rows) => rows.write(file, table)?,
+            CutChunk::Waiting(waiting) => {
+                file.section(Kind::Waiting, table, &[&waiting_to_bytes(&waiting)])?;
+            }
+            CutChunk::End | CutChunk::GivenUp => return Ok(false),
+        }
+        Ok(true)
+    }
 }
 
 /// A variable put together from those of other servers.
@@ -169,7 +200,7 @@ impl Updater {
 
     /// Values of a cut that is not durable have changed since the last one that is.
     pub(super) fn put_back(&mut self, cut: &TableCut) {
-        if cut.extent != Extent::Copy {
+        if !cut.extent.is_copy() {
             cut.values.iter().for_each(|(name, _)| self.note_change(name));
         }
     }

@@ -66,10 +66,10 @@ impl<'a> RowTables<'a> {
         match ops.find_map(|op| op.traits().update) {
             Some(Untouched::Stay) => {}
             Some(Untouched::Forget) => {
-                slab.forget();
-                slab.change_all();
+                slab.updates.forgets = true;
+                slab.updates.changes_all = true;
             }
-            _ => slab.change_all(),
+            _ => slab.updates.changes_all = true,
         }
         if let Some(&entry) = self.entries.get(name.as_str()) {
             let origin = self.placed(name).map_or(name.as_str(), |placed| &placed.origin);

@@ -22,11 +22,10 @@ use tensor::{Tensor, Value};
 
 pub(super) use cut::{CutChunk, ImportedValue, RowsImport, TableCut};
 pub(super) use describe::RowTables;
-pub(super) use saving::{Files, SavedNames, Snapshot};
-pub(super) use tracking::Extent;
+pub(super) use saving::Files;
+pub(super) use tracking::{Capture, Extent};
 pub(super) use whole::Policy;
 
-use self::saving::Moment;
 use super::blocks::Update;
 use super::snapshot::{FileReader, Kind};
 use super::values::{check_fits, empty_rows, make_own, move_into, zeros};
@@ -39,7 +38,7 @@ use crate::scope::Scope;
 pub(super) type Answer<T> = std::result::Result<T, Refusal>;
 
 /// One table; see the module.
-pub(super) trait Table: Send {
+pub(super) trait Table: Captured + Loaded + Send {
     /// What gradients it takes.
     fn accepts(&self) -> Vec<Accepts>;
 
@@ -58,41 +57,42 @@ pub(super) trait Table: Send {
     /// The files of a save.
     fn files(&self, save: &Save) -> Files;
 
-    /// Begins a save: the table as it is now, or its weights. Nothing is copied or listed, however many rows
-    /// there are: others wait meanwhile.
-    fn begin_save(&mut self, weights_only: bool) -> Snapshot;
+    /// What it holds.
+    fn size(&self) -> Size;
 
-    /// Some more rows of a save: no more at its end, nothing if the save was given up.
-    fn next_names(&mut self) -> Option<Option<SavedNames>> {
-        None
-    }
+    /// Its part that all tables have.
+    fn updater(&mut self) -> &mut Updater;
+}
 
-    /// The bytes of rows of a variable as they were when the save began, by their places in the index; `None` if
-    /// it is not saved by rows.
-    fn chunk(&mut self, _var: usize, _places: &[u32]) -> Option<Vec<u8>> {
-        None
-    }
-
-    /// All is written. What was held for it may be much: it is dropped where nobody waits.
-    fn end_save(&mut self) -> Option<Moment> {
-        None
-    }
-
+/// A table as it is at one moment, read bit by bit while others go on changing it: the only way in which cuts, saves and
+/// the servers that take over read one.
+pub(super) trait Captured {
     /// From now on what changes is noted, for cuts.
     fn track(&mut self);
 
     /// Bytes that a cut of this extent would have, about.
     fn n_cut_bytes(&self, extent: Extent) -> u64;
 
-    /// Begins a cut: the table as it is now, or what changed. Nothing is copied.
+    /// Captures the table as it is now, or what changed. Nothing is copied or listed, however many rows there are: others
+    /// wait meanwhile.
     fn mark(&mut self, extent: Extent) -> TableCut;
 
-    /// The next part of a cut that is not in `cut` itself.
+    /// The next part of a capture that is not in `cut` itself.
     fn next_chunk(&mut self, cut: &mut TableCut) -> CutChunk;
 
-    /// Ends a cut; if it is not durable, the next one has all of it too.
-    fn end_cut(&mut self, cut: TableCut, is_durable: bool);
+    /// The bytes of rows of a variable of a save, by their places in the index; variables are asked for one after the
+    /// other. `None` if it is not saved by rows, or the capture was given up.
+    fn rows_at(&mut self, _cut: &TableCut, _var: usize, _places: &[u32]) -> Option<Vec<u8>> {
+        None
+    }
 
+    /// Ends a capture; if a cut is not durable, the next one has all of it too. What was held for it may be much: it is
+    /// dropped where nobody waits.
+    fn end_cut(&mut self, cut: TableCut, is_durable: bool) -> Option<Capture>;
+}
+
+/// A table that takes what others have captured: its own files, or those of other servers.
+pub(super) trait Loaded {
     /// Begins to load a cut: what is being written of others is given up.
     fn begin_load(&mut self);
 
@@ -108,9 +108,7 @@ pub(super) trait Table: Send {
     }
 
     /// Takes the bytes of a variable from other snapshots; the error is what is wrong with them.
-    fn import_value(&mut self, value: &ImportedValue<'_>) -> std::result::Result<(), &'static str> {
-        self.updater().import(value)
-    }
+    fn import_value(&mut self, value: &ImportedValue<'_>) -> std::result::Result<(), &'static str>;
 
     /// Takes rows from other snapshots.
     fn import_rows(&mut self, _rows: &RowsImport<'_>) -> std::result::Result<(), &'static str> {
@@ -122,12 +120,6 @@ pub(super) trait Table: Send {
 
     /// Notes rows that a trainer has not seen, from other snapshots.
     fn import_unseen(&mut self, _trainer: TrainerId, _name: &str, _rows: &[i64]) {}
-
-    /// What it holds.
-    fn size(&self) -> Size;
-
-    /// Its part that all tables have.
-    fn updater(&mut self) -> &mut Updater;
 }
 
 /// A variable that was asked for.

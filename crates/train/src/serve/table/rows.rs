@@ -7,11 +7,11 @@ use ps::server::Size;
 use ps::{Refusal, TrainerId};
 use tensor::{DType, Tensor, Value};
 
-use super::cut::{CutChunk, RowsImport, TableCut};
-use super::saving::{Files, Moment, SavedNames, Snapshot};
+use super::cut::{CutChunk, ImportedValue, RowsImport, TableCut};
+use super::saving::Files;
 use super::slab::{ABSENT, Slab};
-use super::tracking::Extent;
-use super::{Accepts, Answer, AskedVar, Table, Updater};
+use super::tracking::{Capture, Extent};
+use super::{Accepts, Answer, AskedVar, Captured, Loaded, Table, Updater};
 use crate::error::{BadSnapshot, Error, Result};
 use crate::serve::snapshot::{FileReader, Kind};
 use crate::serve::values::{check_answer, gather};
@@ -49,20 +49,20 @@ impl RowTable {
     fn run(&mut self) -> Result<()> {
         self.slab.keep_all(&self.updater.scope);
         self.updater.run()?;
-        self.slab.note_step();
+        self.slab.updates.has_stepped = true;
         Ok(())
     }
 }
 
 impl Table for RowTable {
     fn accepts(&self) -> Vec<Accepts> {
-        self.updater.accepts(Some(self.slab.share()))
+        self.updater.accepts(Some(self.slab.plan().share()))
     }
 
     fn look_up(&mut self, name: &str, look_up: &LookUp) -> Answer<Tensor> {
         let bad = |detail| Refusal::BadValue { var: name.to_string(), detail };
         // Before rows are made for them.
-        check_answer(look_up.keys.len(), self.slab.width(), DType::F32).map_err(bad)?;
+        check_answer(look_up.keys.len(), self.slab.plan().width(), DType::F32).map_err(bad)?;
         let places = if look_up.peek {
             self.slab.peek(&look_up.keys)
         } else {
@@ -72,7 +72,7 @@ impl Table for RowTable {
         let foreign = |row| bad(format!("row {row} was asked for, which the table does not have"));
         let places = places.map_err(foreign)?;
         let unknown = || Refusal::UnknownVar(name.to_string());
-        let found = self.updater.scope.read(self.slab.weights(), |value| {
+        let found = self.updater.scope.read(self.slab.plan().weights(), |value| {
             gather(value.tensor().ok_or_else(unknown)?, &places, Some(ABSENT)).map_err(bad)
         });
         found.unwrap_or_else(|| Err(unknown()))
@@ -102,14 +102,15 @@ impl Table for RowTable {
     fn read(&mut self, _: TrainerId, var: AskedVar<'_>, pull: &Pull) -> Answer<Arc<Value>> {
         let name = var.name;
         let unknown = || Refusal::UnknownVar(name.to_string());
-        if !self.slab.holds(name) {
+        if !self.slab.plan().holds(name) {
             return self.updater.value(var, true);
         }
         if pull.changed {
             return Err(unknown());
         }
         let bad = |detail| Refusal::BadValue { var: name.to_string(), detail };
-        check_answer(self.slab.n_rows_max(), self.slab.width(), DType::F32).map_err(bad)?;
+        check_answer(self.slab.plan().n_rows_max(), self.slab.plan().width(), DType::F32)
+            .map_err(bad)?;
         let whole = self.slab.whole(&self.updater.scope, name).map(Value::Tensor);
         whole.map(Arc::new).ok_or_else(unknown)
     }
@@ -118,25 +119,31 @@ impl Table for RowTable {
         self.slab.files()
     }
 
-    fn begin_save(&mut self, weights_only: bool) -> Snapshot {
-        Snapshot::Rows(self.slab.begin_save(&self.updater.scope, weights_only))
+    fn size(&self) -> Size {
+        let (rows, bytes) = (self.slab.n_rows() as u64, self.slab.n_bytes() as u64);
+        let waiting = self.slab.filter().map_or(0, |filter| filter.n_waiting() as u64);
+        let dropped = self.slab.filter().map_or(0, |filter| filter.n_dropped());
+        let beside = self.updater.sizes(|name| !self.slab.plan().holds(name));
+        let beside_bytes: u64 = beside.iter().map(|size| size.bytes).sum();
+        Size {
+            rows: rows + beside.iter().map(|size| size.rows).sum::<u64>(),
+            bytes: bytes + beside_bytes,
+            table_rows: rows + beside.iter().map(|size| size.rows).max().unwrap_or(0),
+            table_bytes: bytes + beside_bytes,
+            waiting,
+            dropped,
+        }
     }
 
-    fn next_names(&mut self) -> Option<Option<SavedNames>> {
-        self.slab.next_names()
+    fn updater(&mut self) -> &mut Updater {
+        &mut self.updater
     }
+}
 
-    fn chunk(&mut self, var: usize, places: &[u32]) -> Option<Vec<u8>> {
-        self.slab.chunk(&self.updater.scope, var, places)
-    }
-
-    fn end_save(&mut self) -> Option<Moment> {
-        self.slab.end_save()
-    }
-
+impl Captured for RowTable {
     fn track(&mut self) {
         self.slab.track();
-        self.updater.track(|name| self.slab.holds(name));
+        self.updater.track(|name| self.slab.plan().holds(name));
     }
 
     fn n_cut_bytes(&self, extent: Extent) -> u64 {
@@ -144,24 +151,35 @@ impl Table for RowTable {
     }
 
     fn mark(&mut self, extent: Extent) -> TableCut {
-        let values = self.updater.mark(extent);
-        TableCut { extent, values, rows: Some(self.slab.mark(extent)), unseen: None }
+        let (mut values, mut saved) = (Vec::new(), None);
+        match extent {
+            Extent::Save { weights_only } => {
+                saved = Some(self.slab.saved(&self.updater.scope, weights_only));
+            }
+            _ => values = self.updater.mark(extent),
+        }
+        TableCut { extent, values, rows: Some(self.slab.mark(extent)), unseen: None, saved }
     }
 
     fn next_chunk(&mut self, cut: &mut TableCut) -> CutChunk {
         let scope = &self.updater.scope;
-        cut.rows.as_mut().map_or(CutChunk::End, |rows| self.slab.next_chunk(scope, rows))
+        let (extent, slab) = (cut.extent, &mut self.slab);
+        cut.rows.as_mut().map_or(CutChunk::End, |rows| slab.next_chunk(scope, rows, extent))
     }
 
-    fn end_cut(&mut self, cut: TableCut, is_durable: bool) {
+    fn rows_at(&mut self, cut: &TableCut, var: usize, places: &[u32]) -> Option<Vec<u8>> {
+        self.slab.rows_at(&self.updater.scope, cut.rows.as_ref()?, var, places)
+    }
+
+    fn end_cut(&mut self, cut: TableCut, is_durable: bool) -> Option<Capture> {
         if !is_durable {
             self.updater.put_back(&cut);
         }
-        if let Some(rows) = cut.rows {
-            self.slab.end_cut(rows, cut.extent, is_durable);
-        }
+        self.slab.end_cut(cut.rows?, cut.extent, is_durable)
     }
+}
 
+impl Loaded for RowTable {
     fn begin_load(&mut self) {
         self.updater.begin_load();
         self.slab.begin_load();
@@ -179,29 +197,14 @@ impl Table for RowTable {
     }
 
     fn row_vars(&self) -> Vec<String> {
-        self.slab.var_names()
+        self.slab.plan().var_names()
+    }
+
+    fn import_value(&mut self, value: &ImportedValue<'_>) -> std::result::Result<(), &'static str> {
+        self.updater.import(value)
     }
 
     fn import_rows(&mut self, rows: &RowsImport<'_>) -> std::result::Result<(), &'static str> {
         self.slab.import(&self.updater.scope, rows)
-    }
-
-    fn size(&self) -> Size {
-        let (rows, bytes) = (self.slab.n_rows() as u64, self.slab.n_bytes() as u64);
-        let (waiting, dropped) = (self.slab.n_waiting(), self.slab.n_dropped());
-        let beside = self.updater.sizes(|name| !self.slab.holds(name));
-        let beside_bytes: u64 = beside.iter().map(|size| size.bytes).sum();
-        Size {
-            rows: rows + beside.iter().map(|size| size.rows).sum::<u64>(),
-            bytes: bytes + beside_bytes,
-            table_rows: rows + beside.iter().map(|size| size.rows).max().unwrap_or(0),
-            table_bytes: bytes + beside_bytes,
-            waiting,
-            dropped,
-        }
-    }
-
-    fn updater(&mut self) -> &mut Updater {
-        &mut self.updater
     }
 }

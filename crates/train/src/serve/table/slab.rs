@@ -9,18 +9,22 @@ mod cut;
 mod import;
 mod loading;
 mod memory;
+mod plan;
 mod rule;
 mod saving;
 
 use ps::table::{EntryFilter, RowIndex};
-use tensor::{RowInit, Rows, Shape, Tensor, Value, is_row};
+use tensor::{Rows, Shape, Tensor, Value};
 
 use self::loading::SlabLoad;
-use super::saving::{Files, Moment};
-use super::tracking::{RowVars, Tracking};
+use self::memory::Room;
+use self::plan::SlabPlan;
+pub(super) use self::plan::{Extent, SlabVar};
+use self::rule::UpdateFacts;
+use super::saving::Files;
+use super::tracking::Tracking;
 use crate::error::{Error, Result};
-use crate::io::overlay;
-use crate::io::rows::{Naming, Share, WAITING};
+use crate::io::rows::Share;
 use crate::scope::Scope;
 
 /// Slabs grow by so many rows.
@@ -28,53 +32,21 @@ const GROW_ROWS: usize = 1024;
 /// The place of a row that the table has not taken in.
 pub(super) const ABSENT: i64 = -1;
 
-/// One variable of a table: its weights or a state of its optimizer.
-#[derive(Debug)]
-pub(super) struct SlabVar {
-    pub(super) name: String,
-    pub(super) init: RowInit,
-    /// What it is part of.
-    pub(super) origin: String,
-    /// How its files are called.
-    pub(super) naming: Naming,
-}
-
-/// Which rows of a table a server has, and what their files are called.
-#[derive(Clone, Debug)]
-pub(super) struct Extent {
-    pub(super) share: Share,
-    /// Rows of the whole table.
-    pub(super) origin_height: i64,
-    pub(super) width: usize,
-    /// Which piece it is, of how many.
-    pub(super) number: usize,
-    pub(super) n: usize,
-}
-
 #[derive(Debug)]
 pub(super) struct Slab {
     index: RowIndex,
-    /// The weights, then the states of the optimizer.
-    vars: Vec<SlabVar>,
-    extent: Extent,
+    plan: SlabPlan,
     filter: Option<EntryFilter>,
-    /// Updates compute weights from state alone.
-    forgets: bool,
-    has_stepped: bool,
+    pub(super) updates: UpdateFacts,
     /// Where the row is that stands for all that do not exist.
     absent: usize,
-    /// Updates change rows that no gradient lists.
-    changes_all: bool,
-    /// What is being saved.
-    moment: Option<Moment>,
-    /// What changed since the last cut, if there are cuts.
-    tracking: Option<Tracking>,
+    /// What is being read of it, and what changed since the last cut.
+    tracking: Tracking,
     /// Rows made since the last cut, in order of their places.
     made: Vec<u64>,
     /// Numbers of rows, while a cut is loaded.
     loading: SlabLoad,
-    /// Rows that there is memory for.
-    n_reserved: usize,
+    room: Room,
 }
 
 /// Numbers that rows may have in an index; the highest table has all of 64 bits.
@@ -89,23 +61,17 @@ impl Slab {
     /// A table of which no row exists.
     pub(super) fn new(scope: &Scope, vars: Vec<SlabVar>, extent: Extent) -> Self {
         let filter = None;
-        let forgets = false;
-        let has_stepped = false;
         let index = RowIndex::new(index_height(&extent.share));
         let mut slab = Self {
             index,
-            vars,
-            extent,
+            plan: SlabPlan { vars, extent },
             filter,
-            forgets,
-            has_stepped,
+            updates: UpdateFacts::default(),
             absent: 0,
-            changes_all: false,
-            moment: None,
-            tracking: None,
+            tracking: Tracking::default(),
             made: Vec::new(),
             loading: SlabLoad::default(),
-            n_reserved: 0,
+            room: Room::default(),
         };
         slab.start(scope);
         slab
@@ -116,55 +82,9 @@ impl Slab {
         self.filter = Some(filter);
     }
 
-    /// Updates change rows that no gradient lists.
-    pub(super) fn change_all(&mut self) {
-        self.changes_all = true;
-    }
-
-    /// Updates compute weights from state alone.
-    pub(super) fn forget(&mut self) {
-        self.forgets = true;
-    }
-
-    /// An update was run.
-    pub(super) fn note_step(&mut self) {
-        self.has_stepped = true;
-    }
-
-    /// Whether a variable is one of this table's.
-    pub(super) fn holds(&self, name: &str) -> bool {
-        self.vars.iter().any(|var| var.name == name)
-    }
-
-    /// The variables of this table, the weights first.
-    pub(super) fn var_names(&self) -> Vec<String> {
-        self.vars.iter().map(|var| var.name.clone()).collect()
-    }
-
-    /// The variable with the weights.
-    pub(super) fn weights(&self) -> &str {
-        self.vars.first().map_or("", |var| &var.name)
-    }
-
-    /// Numbers in a row.
-    pub(super) fn width(&self) -> usize {
-        self.extent.width
-    }
-
-    /// Rows that there would be if all existed, as near as need be.
-    pub(super) fn n_rows_max(&self) -> usize {
-        usize::try_from(self.extent.share.n_rows()).unwrap_or(usize::MAX)
-    }
-
-    /// Which rows are here.
-    pub(super) fn share(&self) -> &Share {
-        &self.extent.share
-    }
-
-    /// Whether a row, by the number that this server gives it, is here.
-    pub(super) fn has(&self, row: i64) -> bool {
-        is_row(row, self.extent.share.height())
-            && self.extent.share.has(row.saturating_add(self.extent.share.first()))
+    /// Its variables, and which rows are here.
+    pub(super) fn plan(&self) -> &SlabPlan {
+        &self.plan
     }
 
     /// Rows that exist.
@@ -174,18 +94,13 @@ impl Slab {
 
     /// Bytes of these rows, of the index, and of what waits.
     pub(super) fn n_bytes(&self) -> usize {
-        let rows = self.n_rows() * self.width() * size_of::<f32>() * self.vars.len();
+        let rows = self.n_rows() * self.plan.width() * size_of::<f32>() * self.plan.vars.len();
         rows + self.index.n_bytes() + self.filter.as_ref().map_or(0, EntryFilter::n_bytes)
     }
 
-    /// Rows that were named and not taken in.
-    pub(super) fn n_waiting(&self) -> u64 {
-        self.filter.as_ref().map_or(0, |filter| filter.n_waiting() as u64)
-    }
-
-    /// Rows of gradients that were dropped.
-    pub(super) fn n_dropped(&self) -> u64 {
-        self.filter.as_ref().map_or(0, EntryFilter::n_dropped)
+    /// Rows that an entry rule has not taken in, if there is one.
+    pub(super) fn filter(&self) -> Option<&EntryFilter> {
+        self.filter.as_ref()
     }
 
     /// Where the index's rows are in the slabs.
@@ -201,7 +116,7 @@ impl Slab {
         rows: &[i64],
     ) -> std::result::Result<Vec<i64>, i64> {
         // Before any is made: a row that was made must be filled.
-        if let Some(&row) = rows.iter().find(|row| !self.has(**row)) {
+        if let Some(&row) = rows.iter().find(|row| !self.plan.has(**row)) {
             return Err(row);
         }
         let (mut made, mut places) = (Vec::new(), Vec::with_capacity(rows.len()));
@@ -228,7 +143,7 @@ impl Slab {
     /// Where rows are, without making any.
     pub(super) fn peek(&self, rows: &[i64]) -> std::result::Result<Vec<i64>, i64> {
         let place = |&row: &i64| {
-            let number = self.has(row).then_some(row as u64).ok_or(row)?;
+            let number = self.plan.has(row).then_some(row as u64).ok_or(row)?;
             Ok(self.index.find(number).map_or(ABSENT, |place| self.at(place) as i64))
         };
         rows.iter().map(place).collect()
@@ -272,10 +187,10 @@ impl Slab {
 
     /// The variables with the one row that stands for all.
     fn start(&mut self, scope: &Scope) {
-        for var in &self.vars {
+        for var in &self.plan.vars {
             scope.write(&var.name, |value| {
                 let mut tensor = Tensor::default();
-                tensor.resize::<f32>(Shape::from([0, self.width()]));
+                tensor.resize::<f32>(Shape::from([0, self.plan.width()]));
                 *value = Value::Tensor(tensor);
             });
         }
@@ -287,15 +202,15 @@ impl Slab {
             return;
         }
         self.note_made(scope, made);
-        let (width, n_rows) = (self.width(), (self.n_rows() + 1).next_multiple_of(GROW_ROWS));
-        for (at, var) in self.vars.iter().enumerate() {
+        let (width, n_rows) = (self.plan.width(), (self.n_rows() + 1).next_multiple_of(GROW_ROWS));
+        for (at, var) in self.plan.vars.iter().enumerate() {
             scope.write(&var.name, |value| {
                 value.unshare();
                 let Value::Tensor(tensor) = value else { return };
                 tensor.grow_rows(n_rows);
                 let Ok(data) = tensor.data_mut::<f32>() else { return };
                 for &(place, row) in made {
-                    if self.starts_fresh(at) || place == self.absent {
+                    if self.updates.starts_fresh(at) || place == self.absent {
                         var.init.fill(row, &mut data[place * width..(place + 1) * width])
                     } else {
                         let absent = self.absent * width..(self.absent + 1) * width;
@@ -306,17 +221,12 @@ impl Slab {
         }
     }
 
-    /// Whether a new row of a variable is what its init says, or what became of those not listed.
-    fn starts_fresh(&self, var: usize) -> bool {
-        var == 0 && !(self.forgets && self.has_stepped)
-    }
-
     /// A variable as the whole table would have it: all rows that are here, in order.
     pub(super) fn whole(&self, scope: &Scope, name: &str) -> Option<Tensor> {
-        let at = self.vars.iter().position(|var| var.name == name)?;
-        let width = self.width();
+        let at = self.plan.vars.iter().position(|var| var.name == name)?;
+        let width = self.plan.width();
         let numbers: Vec<i64> =
-            (0..self.extent.share.height()).filter(|&row| self.has(row)).collect();
+            (0..self.plan.extent.share.height()).filter(|&row| self.plan.has(row)).collect();
         let mut whole = Tensor::default();
         let rows = whole.resize::<f32>(Shape::from([numbers.len(), width]));
         let copied = scope.read(name, |value| {
@@ -324,10 +234,10 @@ impl Slab {
             let row_at = |place: usize| data.get(place * width..(place + 1) * width);
             for (&row, out) in numbers.iter().zip(rows.chunks_exact_mut(width.max(1))) {
                 let place = self.index.find(row as u64).map(|place| self.at(place));
-                let is_known = place.is_some() || !self.starts_fresh(at);
+                let is_known = place.is_some() || !self.updates.starts_fresh(at);
                 match row_at(place.unwrap_or(self.absent)).filter(|_| is_known) {
                     Some(values) => out.copy_from_slice(values),
-                    None => self.vars[at].init.fill(row as u64, out),
+                    None => self.plan.vars[at].init.fill(row as u64, out),
                 }
             }
         });
@@ -336,47 +246,21 @@ impl Slab {
 
     /// The files of the table.
     pub(super) fn files(&self) -> Files {
-        let waiting = self.filter.as_ref().zip(self.vars.first());
-        Files {
-            vars: self.vars.iter().map(|var| (var.origin.clone(), var.naming)).collect(),
-            waiting: waiting.map(|(_, weights)| format!("{}{WAITING}", weights.origin)),
-            number: self.extent.number,
-            n: self.extent.n,
-            spread: self.extent.share.spread(),
-        }
+        self.plan.files(self.filter.is_some())
     }
 
     /// Rows at these places are about to change.
     pub(super) fn keep(&mut self, scope: &Scope, places: &[i64]) {
-        if let Some(moment) = &mut self.moment {
-            moment.keep(scope, self.vars.iter().map(|var| var.name.as_str()), places);
-        }
-        if let Some(tracking) = self.tracking.as_mut().filter(|_| !self.changes_all) {
-            tracking.touch(&row_vars(scope, &self.vars), places);
+        if !self.updates.changes_all && !self.tracking.is_idle() {
+            self.tracking.touch(&self.plan.row_vars(scope), places);
         }
     }
 
     /// An update is about to run.
     pub(super) fn keep_all(&mut self, scope: &Scope) {
-        if let Some(tracking) = self.tracking.as_mut().filter(|_| self.changes_all) {
-            tracking.touch_all(&row_vars(scope, &self.vars));
+        if self.updates.changes_all && !self.tracking.is_idle() {
+            self.tracking.touch_all(&self.plan.row_vars(scope));
         }
-    }
-
-    /// Rows of the width of this table, from those that were saved.
-    fn completed(&self, var: &SlabVar, rows: &[i64], saved: Option<Tensor>) -> Tensor {
-        let width = self.width();
-        let saved = match saved {
-            Some(saved) if saved.shape().flatten_2d(1).1 == width => return saved,
-            saved => saved.unwrap_or_default(),
-        };
-        let mut whole = Tensor::default();
-        let data = whole.resize::<f32>(Shape::from([rows.len(), width]));
-        for (&row, out) in rows.iter().zip(data.chunks_exact_mut(width.max(1))) {
-            var.init.fill(row as u64, out);
-        }
-        overlay(&mut whole, &saved, 0);
-        whole
     }
 
     /// Takes rows that were loaded into the scope, all variables in one order, and those that wait. States
@@ -387,17 +271,17 @@ impl Slab {
         mut loaded: Vec<Option<Rows>>,
         waiting: &Rows,
     ) -> Result<()> {
-        let (Some(Some(first)), Some(weights)) = (loaded.first(), self.vars.first()) else {
+        let (Some(Some(first)), Some(weights)) = (loaded.first(), self.plan.vars.first()) else {
             return Ok(());
         };
         let first = first.ids.clone();
         let misfit = |detail: &str| Error::LoadedTable {
             table: weights.origin.clone(),
-            server: self.extent.number as i64,
+            server: self.plan.extent.number as i64,
             detail: detail.to_string(),
         };
         let is_alike = |rows: &Option<Rows>| rows.as_ref().is_none_or(|rows| rows.ids == first);
-        if loaded.len() != self.vars.len() || !loaded.iter().all(is_alike) {
+        if loaded.len() != self.plan.vars.len() || !loaded.iter().all(is_alike) {
             return Err(misfit("weights and states of its optimizer are not of the same rows"));
         }
         let mut index = RowIndex::new(self.index.height());
@@ -408,17 +292,17 @@ impl Slab {
         }
         self.absent = index.n_rows();
         self.index = index;
-        self.has_stepped = true;
-        for (var, rows) in self.vars.iter().zip(&mut loaded) {
+        self.updates.has_stepped = true;
+        for (var, rows) in self.plan.vars.iter().zip(&mut loaded) {
             let saved = rows.take().map(|rows| rows.value);
-            scope.set(&var.name, self.completed(var, &first, saved));
+            scope.set(&var.name, self.plan.completed(var, &first, saved));
         }
         self.fill(scope, &[(self.absent, 0)]);
-        if self.forgets {
+        if self.updates.forgets {
             // What an update makes of rows that have learnt nothing.
-            scope.write(self.weights(), |value| {
+            scope.write(self.plan.weights(), |value| {
                 let Value::Tensor(tensor) = value else { return };
-                let row = self.absent * self.width()..(self.absent + 1) * self.width();
+                let row = self.absent * self.plan.width()..(self.absent + 1) * self.plan.width();
                 if let Some(row) = tensor.data_mut::<f32>().ok().and_then(|data| data.get_mut(row))
                 {
                     row.fill(0.0);
@@ -435,19 +319,15 @@ impl Slab {
     }
 }
 
-/// The variables of a table, in its scope.
-fn row_vars<'a>(scope: &'a Scope, vars: &'a [SlabVar]) -> RowVars<'a> {
-    RowVars { scope, names: vars.iter().map(|var| var.name.as_str()).collect() }
-}
-
 #[cfg(test)]
 mod tests {
     use ps::table::EntryRule;
-    use tensor::{DType, Distribution};
+    use tensor::{DType, Distribution, RowInit};
 
     use super::*;
     use crate::folder::{About, Folder, Transaction};
-    use crate::io::rows::{self, Form};
+    use crate::io::rows::{self, Form, Naming};
+    use crate::serve::table::tracking;
 
     fn extent() -> Extent {
         Extent { share: Share::Range(0..5000), origin_height: 5000, width: 2, number: 0, n: 1 }
@@ -463,6 +343,14 @@ mod tests {
             naming: Naming::Counted,
         };
         vec![var("w", uniform), var("m", RowInit::Constant(0.5))]
+    }
+
+    fn n_waiting(slab: &Slab) -> usize {
+        slab.filter().map_or(0, EntryFilter::n_waiting)
+    }
+
+    fn n_dropped(slab: &Slab) -> u64 {
+        slab.filter().map_or(0, EntryFilter::n_dropped)
     }
 
     pub(super) fn slab(scope: &Scope) -> Slab {
@@ -498,13 +386,13 @@ mod tests {
     fn new_rows_are_what_became_of_those_not_listed() {
         let scope = Scope::new();
         let mut slab = slab(&scope);
-        slab.forget();
+        slab.updates.forgets = true;
         slab.look_up(&scope, &[3]).unwrap();
         for (var, at) in [("m", 0), ("m", 1), ("w", 0), ("w", 1)] {
             set(&scope, var, at, 0.25);
         }
         slab.look_up(&scope, &[4]).unwrap();
-        slab.note_step();
+        slab.updates.has_stepped = true;
         slab.look_up(&scope, &[5]).unwrap();
         let row = |var: &str, row: usize| {
             let whole = slab.whole(&scope, var).unwrap();
@@ -536,19 +424,21 @@ mod tests {
         let mut grad = Rows { ids: vec![7, 8], height: 5000, value };
         assert_eq!(slab.take(&scope, &mut grad), Ok(vec![8]));
         assert_eq!((grad.ids, grad.value), (vec![1], Tensor::full([1, 2], 1.0f32)));
-        assert_eq!((slab.n_rows(), slab.n_waiting(), slab.n_dropped()), (1, 0, 1));
+        assert_eq!((slab.n_rows(), n_waiting(&slab), n_dropped(&slab)), (1, 0, 1));
         let mut waits = Slab::new(&scope, vars(), half.clone());
         waits.set_filter(EntryFilter::new(EntryRule::Count(3), 0, "w", 100));
         waits.count(&scope, &[8, 9]);
-        assert_eq!((waits.n_waiting(), waits.n_dropped()), (2, 2));
+        assert_eq!((n_waiting(&waits), n_dropped(&waits)), (2, 2));
         waits.count(&scope, &[9]);
         set(&scope, "w", 2, 6.5);
-        let snapshot = waits.begin_save(&scope, false);
-        let (files, form) = (snapshot.files.clone(), snapshot.form);
+        let extent = tracking::Extent::Save { weights_only: false };
+        let (mut cut, saved) = (waits.mark(extent), waits.saved(&scope, false));
+        let (files, form) = (saved.files.clone(), saved.form);
         let save = Transaction::begin(dir.path()).unwrap();
-        let listed = snapshot.listed(|| waits.next_names()).unwrap();
-        listed.write(save.stage(), false, |var, rows| waits.chunk(&scope, var, rows)).unwrap();
-        waits.end_save();
+        let listed = saved.listed(|| waits.next_chunk(&scope, &mut cut, extent)).unwrap();
+        let rows_at = |var: usize, rows: &[u32]| waits.rows_at(&scope, &cut, var, rows);
+        listed.write(save.stage(), rows_at).unwrap();
+        waits.end_cut(cut, extent, true);
         save.commit(About::new("tables")).unwrap();
         let before = waits.whole(&scope, "w").unwrap();
 

@@ -1,8 +1,10 @@
-//! Which rows of a table changed since the last cut, and the rows of a cut while they are written.
+//! A table as it was at one moment, while it is written and others go on changing it; and which rows changed since the
+//! last cut. Cuts, saves and the take-over of other servers all read a table in this way.
 //!
-//! Nothing is copied when a cut begins. An update that changes a row which is not written yet keeps
-//! the old values of that row.
+//! Nothing is copied when a capture begins. An update that changes a row which was not read yet keeps the old values of
+//! that row; one that changes all rows shares the table and continues with a copy.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use tensor::{Tensor, Value};
@@ -61,10 +63,10 @@ impl RowVars<'_> {
         Ok(())
     }
 
-    /// Lets others read all of them. An update that changes one makes a copy first.
-    fn share(&self) -> Vec<Arc<Tensor>> {
+    /// Lets others read the first of them. An update that changes one makes a copy first.
+    fn share(&self, n_vars: usize) -> Vec<Arc<Tensor>> {
         let share = |name: &&str| self.scope.write(name, Value::share).unwrap_or_default();
-        self.names.iter().map(share).collect()
+        self.names.iter().take(n_vars).map(share).collect()
     }
 }
 
@@ -72,82 +74,124 @@ pub(super) fn row_bytes(tensor: &Tensor) -> usize {
     tensor.shape().flatten_2d(1).1 * tensor.dtype().size()
 }
 
-/// What a cut needs of a table.
+/// The part of a table that is captured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::serve) enum Extent {
-    /// What changed since the last one.
+    /// What changed since the last cut.
     Changed,
-    /// Everything; the next one has what changes from now on.
+    /// Everything; the next cut has what changes from now on.
     Whole,
-    /// Everything; what the next one has is not touched by it.
+    /// Everything; what the next cut has is not touched by it.
     Copy,
+    /// The files of a save; what the next cut has is not touched by it.
+    Save {
+        /// Without the states of its optimizer.
+        weights_only: bool,
+    },
+}
+
+impl Extent {
+    /// Whether it has nothing to do with the next cut.
+    pub(super) fn is_copy(self) -> bool {
+        matches!(self, Extent::Copy | Extent::Save { .. })
+    }
 }
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Tracking {
-    /// Rows that changed since the last cut.
-    touched: RowSet,
-    /// All of them did.
-    is_all_touched: bool,
+    /// What changed since the last cut, if there are cuts.
+    noted: Option<NotedRows>,
     captures: Vec<Capture>,
     n_captures: u64,
 }
 
-/// The rows of a cut, while they are written.
+/// Rows that changed since the last cut.
+#[derive(Debug, Default)]
+struct NotedRows {
+    touched: RowSet,
+    /// All of them did.
+    is_all_touched: bool,
+}
+
+/// The rows of a table at one moment, while they are read: in the order of their places ([`Tracking::chunk`]), or those
+/// that are asked for, variable by variable ([`Tracking::rows_at`]).
 #[derive(Debug)]
-struct Capture {
+pub(in crate::serve) struct Capture {
     id: u64,
     extent: Extent,
     /// Those that had changed; none: all.
     changed: Option<RowSet>,
     n_places: usize,
-    /// All before are written.
+    /// All rows before were read.
     next: usize,
-    /// Rows that changed before they were written, and what they were.
+    /// All variables before were read.
+    first_var: usize,
+    /// Rows that changed before they were read, and what they were, by variable.
     left_behind: RowSet,
     places: Vec<u32>,
     values: Vec<Vec<u8>>,
+    /// Where a row is among those, as far as that was asked for.
+    slots: HashMap<u32, usize>,
     /// Where the others are, once the table has changed as a whole.
     shared: Option<Vec<Arc<Tensor>>>,
 }
 
 impl Tracking {
+    /// Notes what changes from now on.
+    pub(super) fn noting() -> Self {
+        Self { noted: Some(NotedRows::default()), ..Self::default() }
+    }
+
+    /// Whether changes are noted for cuts.
+    pub(super) fn is_noting(&self) -> bool {
+        self.noted.is_some()
+    }
+
+    /// Whether nobody has to know what changes.
+    pub(super) fn is_idle(&self) -> bool {
+        self.noted.is_none() && self.captures.is_empty()
+    }
+
     /// Rows at these places are about to change.
     pub(super) fn touch(&mut self, vars: &RowVars<'_>, places: &[i64]) {
-        if !self.is_all_touched {
+        if let Some(noted) = self.noted.as_mut().filter(|noted| !noted.is_all_touched) {
             let there = places.iter().filter_map(|&place| usize::try_from(place).ok());
-            there.for_each(|place| self.touched.insert(place));
+            there.for_each(|place| noted.touched.insert(place));
         }
         for capture in &mut self.captures {
             capture.keep(vars, places);
         }
     }
 
-    /// All rows of some variables are about to change. Cuts that are being written keep the values,
-    /// and the table continues with copies.
+    /// All rows of some variables are about to change. Captures keep the values, and the table continues with copies.
     pub(super) fn touch_all(&mut self, vars: &RowVars<'_>) {
-        self.is_all_touched = true;
+        if let Some(noted) = &mut self.noted {
+            noted.is_all_touched = true;
+        }
         for capture in &mut self.captures {
-            capture.shared.get_or_insert_with(|| vars.share());
+            let n_vars = capture.values.len();
+            capture.shared.get_or_insert_with(|| vars.share(n_vars));
         }
     }
 
     /// Rows that the next cut will have, of so many.
     pub(super) fn n_touched(&self, n_places: usize) -> usize {
-        if self.is_all_touched { n_places } else { self.touched.len() }
+        match &self.noted {
+            None => 0,
+            Some(noted) if noted.is_all_touched => n_places,
+            Some(noted) => noted.touched.len(),
+        }
     }
 
-    /// Begins a cut of a table with so many places.
+    /// Captures a table with so many places, and its first variables.
     pub(super) fn mark(&mut self, n_vars: usize, n_places: usize, extent: Extent) -> u64 {
-        let changed = match extent {
-            Extent::Copy => None,
-            Extent::Whole | Extent::Changed => {
-                let touched = std::mem::take(&mut self.touched);
-                let is_all = std::mem::take(&mut self.is_all_touched);
-                (!is_all).then_some(touched)
-            }
-        };
+        let mut changed = None;
+        if !extent.is_copy() {
+            let NotedRows { touched, is_all_touched } =
+                std::mem::take(self.noted.get_or_insert_default());
+            changed = (!is_all_touched).then_some(touched);
+        }
         self.n_captures += 1;
         let id = self.n_captures;
         self.captures.push(Capture {
@@ -156,35 +200,61 @@ impl Tracking {
             changed,
             n_places,
             next: 0,
+            first_var: 0,
             left_behind: RowSet::default(),
             places: Vec::new(),
             values: vec![Vec::new(); n_vars],
+            slots: HashMap::new(),
             shared: None,
         });
         id
     }
 
-    /// The next rows of a cut: nothing if the cut is not written any more, no rows at its end.
+    fn capture(&mut self, id: u64) -> Option<&mut Capture> {
+        self.captures.iter_mut().find(|capture| capture.id == id)
+    }
+
+    /// Whether a capture can still be read: the table was not loaded since.
+    pub(super) fn has(&self, id: u64) -> bool {
+        self.captures.iter().any(|capture| capture.id == id)
+    }
+
+    /// The next rows of a capture: nothing if it cannot be read any more, no rows at its end.
     pub(super) fn chunk(&mut self, vars: &RowVars<'_>, id: u64) -> Option<Option<RowsChunk>> {
-        let capture = self.captures.iter_mut().find(|capture| capture.id == id)?;
+        let capture = self.capture(id)?;
         Some(capture.left().or_else(|| capture.chunk(vars)))
     }
 
-    /// Ends a cut. If it is not durable, the next one has its rows too.
-    pub(super) fn end(&mut self, id: u64, is_durable: bool) {
-        let Some(at) = self.captures.iter().position(|capture| capture.id == id) else { return };
-        let capture = self.captures.swap_remove(at);
-        if !is_durable && capture.extent != Extent::Copy {
-            match capture.changed {
-                Some(changed) => self.touched.unite(&changed),
-                None => self.is_all_touched = true,
+    /// The bytes of the rows at these places of a variable; nothing if the capture cannot be read any more. Variables are
+    /// asked for one after the other.
+    pub(super) fn rows_at(
+        &mut self,
+        vars: &RowVars<'_>,
+        id: u64,
+        var: usize,
+        places: impl Iterator<Item = usize>,
+    ) -> Option<Vec<u8>> {
+        self.capture(id)?.rows_at(vars, var, places)
+    }
+
+    /// Ends a capture. If it is of a cut and not durable, the next cut has its rows too. What was held for it may be much:
+    /// the caller drops it where nobody waits.
+    pub(super) fn end(&mut self, id: u64, is_durable: bool) -> Option<Capture> {
+        let at = self.captures.iter().position(|capture| capture.id == id)?;
+        let mut capture = self.captures.swap_remove(at);
+        if !is_durable && !capture.extent.is_copy() {
+            let noted = self.noted.get_or_insert_default();
+            match capture.changed.take() {
+                Some(changed) => noted.touched.unite(&changed),
+                None => noted.is_all_touched = true,
             }
         }
+        Some(capture)
     }
 
     /// Forgets everything: the table has been loaded.
     pub(super) fn reset(&mut self) {
-        (self.touched, self.is_all_touched) = (RowSet::default(), false);
+        self.noted = self.noted.take().map(|_| NotedRows::default());
         self.captures.clear();
     }
 }
@@ -195,7 +265,7 @@ impl Capture {
         self.changed.as_ref().filter(|_| self.extent == Extent::Changed)
     }
 
-    /// Whether a row is still to be written.
+    /// Whether a row is still to be read.
     fn has(&self, place: usize) -> bool {
         let is_listed = self.listed().is_none_or(|listed| listed.contains(place));
         is_listed && (self.next..self.n_places).contains(&place)
@@ -212,12 +282,55 @@ impl Capture {
                 self.places.push(place as u32);
             }
         }
-        let (values, places) = (&mut self.values, &self.places[n_before..]);
+        let places = &self.places[n_before..];
+        if places.is_empty() {
+            return;
+        }
+        let wanted = self.first_var..self.values.len();
+        let values = &mut self.values;
         vars.each(|var, table, row_bytes| {
-            for &place in places {
-                values[var].extend_from_slice(&table[place as usize * row_bytes..][..row_bytes]);
+            if wanted.contains(&var) {
+                let rows = places.iter().map(|&place| &table[place as usize * row_bytes..]);
+                rows.for_each(|row| values[var].extend_from_slice(&row[..row_bytes]));
             }
         });
+    }
+
+    /// See [`Tracking::rows_at`].
+    fn rows_at(
+        &mut self,
+        vars: &RowVars<'_>,
+        var: usize,
+        places: impl Iterator<Item = usize>,
+    ) -> Option<Vec<u8>> {
+        for read in self.values.iter_mut().take(var).skip(self.first_var) {
+            *read = Vec::new();
+        }
+        self.first_var = self.first_var.max(var);
+        let n_known = self.slots.len();
+        self.slots.extend(self.places.iter().copied().zip(0..).skip(n_known));
+        let (slots, old) = (&self.slots, self.values.get(var)?);
+        let gather = |table: &[u8], row_bytes: usize| {
+            let mut rows = Vec::with_capacity(places.size_hint().0 * row_bytes);
+            for place in places {
+                let (from, at) = match slots.get(&(place as u32)) {
+                    Some(&slot) => (&old[..], slot),
+                    None => (table, place),
+                };
+                rows.extend_from_slice(from.get(at * row_bytes..(at + 1) * row_bytes)?);
+            }
+            Some(rows)
+        };
+        match &self.shared {
+            Some(tensors) => {
+                let tensor = tensors.get(var)?;
+                gather(tensor.bytes(), row_bytes(tensor))
+            }
+            None => vars.scope.read(vars.names.get(var)?, |value| {
+                let tensor = value.tensor()?;
+                gather(tensor.bytes(), row_bytes(tensor))
+            })?,
+        }
     }
 
     /// Rows that were left behind.
@@ -351,7 +464,7 @@ mod tests {
     #[test]
     fn cuts_are_moments_however_rows_change_meanwhile() {
         let (scope, copy) = (scope(), scope());
-        let (mut tracking, mut random) = (Tracking::default(), 0);
+        let (mut tracking, mut random) = (Tracking::noting(), 0);
         let mut change = |tracking: &mut Tracking, n: usize| {
             for _ in 0..n {
                 random += 1;
@@ -401,9 +514,54 @@ mod tests {
         assert_eq!(tracking.n_touched(N), 0);
     }
 
+    /// A save asks for rows in the order of their numbers, variable by variable, while rows change at random.
+    #[test]
+    fn a_save_has_the_rows_of_its_moment_in_any_order() {
+        for touches_all in [false, true] {
+            let (scope, mut tracking) = (scope(), Tracking::default());
+            let mut random = 0;
+            let mut change = |tracking: &mut Tracking| {
+                random += 1;
+                let place = (tensor::mix(random) % N as u64) as usize;
+                if touches_all && random > 20 {
+                    tracking.touch_all(&vars(&scope));
+                } else {
+                    tracking.touch(&vars(&scope), &[place as i64, -1]);
+                }
+                set(&scope, place, -(random as f32));
+            };
+            (0..10).for_each(|_| change(&mut tracking));
+            let now = ["w", "m"].map(|name| scope.get(name).unwrap());
+            let id = tracking.mark(2, N, Extent::Save { weights_only: false });
+            let weights = tracking.mark(1, N, Extent::Save { weights_only: true });
+            for (var, now) in now.iter().enumerate() {
+                let now = now.tensor().unwrap();
+                for part in (0..N).collect::<Vec<_>>().chunks(50).rev() {
+                    (0..20).for_each(|_| change(&mut tracking));
+                    let expected: Vec<u8> = part
+                        .iter()
+                        .flat_map(|&place| {
+                            now.bytes()[place * row_bytes(now)..][..row_bytes(now)].to_vec()
+                        })
+                        .collect();
+                    let places = || part.iter().copied();
+                    let read = tracking.rows_at(&vars(&scope), id, var, places());
+                    assert_eq!(read.as_ref(), Some(&expected), "{var} {part:?}");
+                    let read = tracking.rows_at(&vars(&scope), weights, var, places());
+                    assert_eq!(read, (var == 0).then_some(expected), "the weights alone");
+                }
+            }
+            let held = tracking.end(id, true).unwrap();
+            assert!(held.values[0].is_empty(), "a variable that was read is not held any more");
+            assert!(!held.values[1].is_empty(), "rows changed before they were read");
+            assert!(tracking.rows_at(&vars(&scope), id, 1, 0..1).is_none(), "it has ended");
+            assert!(tracking.end(weights, true).is_some() && tracking.is_idle());
+        }
+    }
+
     #[test]
     fn only_what_changed_is_written() {
-        let (scope, mut tracking) = (scope(), Tracking::default());
+        let (scope, mut tracking) = (scope(), Tracking::noting());
         tracking.touch(&vars(&scope), &[7, 8, 9, 300, 9]);
         assert_eq!(tracking.n_touched(N), 4);
         let id = tracking.mark(2, N, Extent::Changed);

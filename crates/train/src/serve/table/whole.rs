@@ -9,9 +9,9 @@ use ps::{Refusal, TrainerId};
 use tensor::{Rows, Tensor, Value};
 
 use super::cut::{CutChunk, CutStep, ImportedValue, RowsCut, TableCut};
-use super::saving::{Files, Snapshot};
-use super::tracking::{Extent, RowVars, Tracking, row_bytes};
-use super::{Accepts, Answer, AskedVar, Table, Updater};
+use super::saving::Files;
+use super::tracking::{Capture, Extent, RowVars, Tracking, row_bytes};
+use super::{Accepts, Answer, AskedVar, Captured, Loaded, Table, Updater};
 use crate::error::{BadSnapshot, Result};
 use crate::io::rows::Naming;
 use crate::scope::Scope;
@@ -191,10 +191,25 @@ impl Table for WholeTable {
         }
     }
 
-    fn begin_save(&mut self, _weights_only: bool) -> Snapshot {
-        Snapshot::Whole(self.updater.param_value().unwrap_or_default())
+    fn size(&self) -> Size {
+        let mut size = Size::default();
+        let sizes = self.updater.sizes(|_| true);
+        size.rows = sizes.iter().map(|size| size.rows).sum();
+        size.bytes = sizes.iter().map(|size| size.bytes).sum();
+        if self.updater.update.takes_rows() {
+            // The states of an optimizer are parts of the same rows.
+            size.table_rows = sizes.iter().map(|size| size.rows).max().unwrap_or(0);
+            size.table_bytes = size.bytes;
+        }
+        size
     }
 
+    fn updater(&mut self) -> &mut Updater {
+        &mut self.updater
+    }
+}
+
+impl Captured for WholeTable {
     fn track(&mut self) {
         let names = self.updater.update.row_vars();
         let n_rows = |name: &String| {
@@ -205,7 +220,7 @@ impl Table for WholeTable {
         let n_rows = heights.first().copied().flatten().filter(|&n| u32::try_from(n).is_ok());
         // Values that are not there, or of several heights, are no rows of one table.
         let n_rows = n_rows.filter(|_| heights.iter().all(|height| *height == heights[0]));
-        let by_rows = |n_rows| ByRows { names, n_rows, tracking: Tracking::default() };
+        let by_rows = |n_rows| ByRows { names, n_rows, tracking: Tracking::noting() };
         self.by_rows = n_rows.map(by_rows);
         let by_rows = self.by_rows.as_ref().map_or(&[][..], |by_rows| &by_rows.names);
         self.updater.track(|name| by_rows.iter().any(|own| own == name));
@@ -215,8 +230,8 @@ impl Table for WholeTable {
         let rows = self.by_rows.as_ref().map_or(0, |ByRows { names, n_rows, tracking }| {
             let row_bytes = ByRows::vars(names, &self.updater.scope).row_bytes() as u64;
             let n_rows = match extent {
-                Extent::Whole | Extent::Copy => *n_rows,
                 Extent::Changed => tracking.n_touched(*n_rows),
+                _ => *n_rows,
             };
             n_rows as u64 * row_bytes
         });
@@ -224,6 +239,12 @@ impl Table for WholeTable {
     }
 
     fn mark(&mut self, extent: Extent) -> TableCut {
+        if matches!(extent, Extent::Save { .. }) {
+            // Its parameter, which is shared: an update that changes it makes a copy first.
+            let param = self.updater.param_value().unwrap_or_default();
+            let values = vec![(String::new(), Value::clone(&param))];
+            return TableCut { extent, values, rows: None, unseen: None, saved: None };
+        }
         let values = self.updater.mark(extent);
         let scope = &self.updater.scope;
         let rows = self.by_rows.as_mut().map(|ByRows { names, n_rows, tracking }| {
@@ -234,7 +255,7 @@ impl Table for WholeTable {
             RowsCut::new(head, capture, CutStep::Rows)
         });
         let unseen = self.policy.adds_differences.then(|| self.changed.to_bytes());
-        TableCut { extent, values, rows, unseen }
+        TableCut { extent, values, rows, unseen, saved: None }
     }
 
     fn next_chunk(&mut self, cut: &mut TableCut) -> CutChunk {
@@ -249,15 +270,15 @@ impl Table for WholeTable {
         }
     }
 
-    fn end_cut(&mut self, cut: TableCut, is_durable: bool) {
+    fn end_cut(&mut self, cut: TableCut, is_durable: bool) -> Option<Capture> {
         if !is_durable {
             self.updater.put_back(&cut);
         }
-        if let Some((rows, by_rows)) = cut.rows.as_ref().zip(self.by_rows.as_mut()) {
-            by_rows.tracking.end(rows.capture, is_durable);
-        }
+        self.by_rows.as_mut()?.tracking.end(cut.rows?.capture, is_durable)
     }
+}
 
+impl Loaded for WholeTable {
     fn begin_load(&mut self) {
         self.updater.begin_load();
         if let Some(by_rows) = &mut self.by_rows {
@@ -306,22 +327,5 @@ impl Table for WholeTable {
 
     fn import_unseen(&mut self, trainer: TrainerId, name: &str, rows: &[i64]) {
         self.changed.note_for(trainer, name, rows);
-    }
-
-    fn size(&self) -> Size {
-        let mut size = Size::default();
-        let sizes = self.updater.sizes(|_| true);
-        size.rows = sizes.iter().map(|size| size.rows).sum();
-        size.bytes = sizes.iter().map(|size| size.bytes).sum();
-        if self.updater.update.takes_rows() {
-            // The states of an optimizer are parts of the same rows.
-            size.table_rows = sizes.iter().map(|size| size.rows).max().unwrap_or(0);
-            size.table_bytes = size.bytes;
-        }
-        size
-    }
-
-    fn updater(&mut self) -> &mut Updater {
-        &mut self.updater
     }
 }

@@ -1,26 +1,29 @@
 //! Cuts of a table of which the touched rows exist.
 
-use ps::table::NamesCursor;
-use tensor::{RowInit, Shape, Value};
+use ps::table::{EntryFilter, NamesCursor, RowNames};
+use tensor::RowInit;
 
 use super::loading::SlabLoad;
-use super::saving::is_behind;
-use super::{GROW_ROWS, Slab, row_vars};
+use super::memory::Room;
+use super::{GROW_ROWS, Slab};
 use crate::error::BadSnapshot;
 use crate::scope::Scope;
-use crate::serve::snapshot::{
-    FileReader, Kind, RowsHead, names_section, read_waiting, waiting_to_bytes,
-};
+use crate::serve::snapshot::{FileReader, Kind, RowsHead, read_waiting};
 use crate::serve::table::cut::{CutChunk, CutStep, RowsCut};
-use crate::serve::table::tracking::{Extent, Tracking};
+use crate::serve::table::tracking::{Capture, Extent, Tracking};
 
 /// Rows whose numbers are copied at once, while nobody changes the table.
 pub(super) const N_NAMES: usize = 1 << 17;
 
+/// Whether all of these rows were made since there were so many: others make rows as fast as they are listed.
+fn is_behind(names: &RowNames, n_rows: usize) -> bool {
+    matches!(names, RowNames::ByPlace { first, .. } if *first >= n_rows)
+}
+
 impl Slab {
     /// From now on what changes is noted.
     pub(in crate::serve::table) fn track(&mut self) {
-        self.tracking = Some(Tracking::default());
+        self.tracking = Tracking::noting();
         if let Some(filter) = &mut self.filter {
             filter.track();
         }
@@ -28,81 +31,86 @@ impl Slab {
 
     /// Notes rows that were just made.
     pub(super) fn note_made(&mut self, scope: &Scope, made: &[(usize, u64)]) {
-        let Some(tracking) = &mut self.tracking else { return };
+        // Captures have no rows that were made later.
+        if !self.tracking.is_noting() {
+            return;
+        }
         let places: Vec<i64> = made.iter().map(|&(place, _)| place as i64).collect();
-        tracking.touch(&row_vars(scope, &self.vars), &places);
+        self.tracking.touch(&self.plan.row_vars(scope), &places);
         self.made.extend(made.iter().map(|&(_, row)| row));
     }
 
     /// Bytes that a cut of this extent would have, about.
     pub(in crate::serve::table) fn n_cut_bytes(&self, extent: Extent) -> u64 {
         let n_places = self.n_rows() + 1;
-        let n_touched = |tracking: &Tracking| tracking.n_touched(n_places);
         let n_rows = match extent {
-            Extent::Whole | Extent::Copy => n_places,
-            Extent::Changed => self.tracking.as_ref().map_or(0, n_touched),
+            Extent::Changed => self.tracking.n_touched(n_places),
+            _ => n_places,
         };
-        n_rows as u64 * (self.row_bytes() * self.vars.len() + size_of::<u64>()) as u64
+        n_rows as u64 * (self.plan.row_bytes() * self.plan.vars.len() + size_of::<u64>()) as u64
     }
 
-    /// Bytes of a row of one variable.
-    pub(super) fn row_bytes(&self) -> usize {
-        self.width() * size_of::<f32>()
-    }
-
-    /// Begins a cut.
+    /// Begins a cut or a save.
     pub(in crate::serve::table) fn mark(&mut self, extent: Extent) -> RowsCut {
         let head = RowsHead {
             is_whole: extent != Extent::Changed,
             n_rows: self.n_rows() as u64,
             absent: Some(self.absent as u64),
-            has_stepped: self.has_stepped,
-            n_dropped: self.n_dropped(),
-            vars: self.vars.iter().map(|var| (var.name.clone(), self.row_bytes() as u32)).collect(),
-            inits: self.vars.iter().map(|var| var.init.to_text()).collect(),
+            has_stepped: self.updates.has_stepped,
+            n_dropped: self.filter().map_or(0, EntryFilter::n_dropped),
+            vars: self
+                .plan
+                .vars
+                .iter()
+                .map(|var| (var.name.clone(), self.plan.row_bytes() as u32))
+                .collect(),
+            inits: self.plan.vars.iter().map(|var| var.init.to_text()).collect(),
         };
-        let (n_vars, n_places) = (self.vars.len(), self.n_rows() + 1);
-        let tracking = self.tracking.get_or_insert_default();
-        let capture = tracking.mark(n_vars, n_places, extent);
+        let weights_only = extent == Extent::Save { weights_only: true };
+        let (n_vars, n_places) = (self.plan.n_saved(weights_only), self.n_rows() + 1);
+        let capture = self.tracking.mark(n_vars, n_places, extent);
         let step = match extent {
-            Extent::Whole | Extent::Copy => CutStep::Names(NamesCursor::default()),
             Extent::Changed => CutStep::Rows,
+            _ => CutStep::Names(NamesCursor::default()),
         };
         let mut cut = RowsCut::new(head, capture, step);
         if let Some(filter) = &mut self.filter {
             if extent != Extent::Changed {
                 cut.scan = Some(filter.begin_scan());
             }
-            if extent != Extent::Copy {
+            if !extent.is_copy() {
                 cut.waiting = filter.take_changes();
             }
         }
-        if extent != Extent::Copy {
+        if !extent.is_copy() {
             cut.made = std::mem::take(&mut self.made);
             cut.first_made = self.n_rows() - cut.made.len();
         }
         cut
     }
 
-    /// The next part of a cut.
+    /// The next part of a cut. The rows of a save are fetched by [`Slab::rows_at`].
     pub(in crate::serve::table) fn next_chunk(
         &mut self,
         scope: &Scope,
         cut: &mut RowsCut,
+        extent: Extent,
     ) -> CutChunk {
+        if !self.tracking.has(cut.capture) {
+            return CutChunk::GivenUp;
+        }
         loop {
             match &mut cut.step {
                 CutStep::Names(cursor) => match self.index.names(cursor, N_NAMES) {
                     Some(names) if !is_behind(&names, cut.head.n_rows as usize) => {
-                        let (kind, bytes) = names_section(&names, cut.head.n_rows);
-                        return CutChunk::Section(kind, bytes);
+                        return CutChunk::Names(names);
                     }
+                    _ if matches!(extent, Extent::Save { .. }) => cut.step = CutStep::Waiting,
                     _ => cut.step = CutStep::Rows,
                 },
                 CutStep::Rows => {
-                    let vars = row_vars(scope, &self.vars);
-                    let tracking = self.tracking.get_or_insert_default();
-                    match tracking.chunk(&vars, cut.capture) {
+                    let vars = self.plan.row_vars(scope);
+                    match self.tracking.chunk(&vars, cut.capture) {
                         None => return CutChunk::GivenUp,
                         Some(Some(chunk)) => return CutChunk::Rows(chunk),
                         Some(None) => cut.step = CutStep::Waiting,
@@ -116,7 +124,7 @@ impl Slab {
                             found = filter.end_scan(scan);
                             cut.step = CutStep::End;
                         }
-                        return CutChunk::Section(Kind::Waiting, waiting_to_bytes(&found));
+                        return CutChunk::Waiting(found);
                     }
                 },
                 CutStep::End => return CutChunk::End,
@@ -130,11 +138,9 @@ impl Slab {
         cut: RowsCut,
         extent: Extent,
         is_durable: bool,
-    ) {
-        if let Some(tracking) = &mut self.tracking {
-            tracking.end(cut.capture, is_durable);
-        }
-        let is_taken = extent != Extent::Copy && !is_durable;
+    ) -> Option<Capture> {
+        let capture = self.tracking.end(cut.capture, is_durable);
+        let is_taken = !extent.is_copy() && !is_durable;
         if let Some(filter) = &mut self.filter {
             if let Some(scan) = cut.scan {
                 filter.end_scan(scan);
@@ -147,14 +153,14 @@ impl Slab {
             let newer = std::mem::replace(&mut self.made, cut.made);
             self.made.extend(newer);
         }
+        capture
     }
 
     /// Begins to load a cut.
     pub(in crate::serve::table) fn begin_load(&mut self) {
-        self.tracking.get_or_insert_default().reset();
+        self.tracking.reset();
         self.made.clear();
         self.loading = SlabLoad::default();
-        self.moment = None;
         if let Some(filter) = &mut self.filter {
             filter.clear();
         }
@@ -175,7 +181,7 @@ impl Slab {
             Kind::NamesByPlace | Kind::NamesByRow => self.loading.numbers().read(file, kind),
             Kind::Rows => {
                 self.loading.begin_index(&self.index);
-                row_vars(scope, &self.vars).load(file, self.loading.n_rows() + 1)
+                self.plan.row_vars(scope).load(file, self.loading.n_rows() + 1)
             }
             Kind::Waiting => {
                 let waiting = read_waiting(file)?;
@@ -191,42 +197,27 @@ impl Slab {
     fn load_head(&mut self, scope: &Scope, head: &RowsHead) -> Result<(), &'static str> {
         let inits = head.inits.iter().map(|text| RowInit::from_text(text, 0));
         let inits: Option<Vec<RowInit>> = inits.collect();
-        let inits = inits.filter(|inits| inits.len() == self.vars.len());
+        let inits = inits.filter(|inits| inits.len() == self.plan.vars.len());
         let inits = inits.filter(|_| {
             let names = head.vars.iter().map(|(name, _)| name);
-            names.eq(self.vars.iter().map(|var| &var.name))
+            names.eq(self.plan.vars.iter().map(|var| &var.name))
         });
         let inits = inits.ok_or("a table has other variables")?;
         let n_rows = usize::try_from(head.n_rows).ok().filter(|&n| u32::try_from(n).is_ok());
         let n_rows = n_rows.ok_or("a table has too many rows")?;
         let absent = head.absent.filter(|&absent| absent <= head.n_rows);
         self.absent = absent.ok_or("no row stands for those that do not exist")? as usize;
-        self.has_stepped = head.has_stepped;
-        for (var, init) in self.vars.iter_mut().zip(inits) {
+        self.updates.has_stepped = head.has_stepped;
+        for (var, init) in self.plan.vars.iter_mut().zip(inits) {
             var.init = init;
         }
         if let Some(filter) = &mut self.filter {
             filter.set_dropped(head.n_dropped);
         }
         self.loading.resize(n_rows)?;
-        self.n_reserved = 0;
-        self.resize(scope, (n_rows + 1).next_multiple_of(GROW_ROWS), head.is_whole);
+        self.room = Room::default();
+        self.plan.resize(scope, (n_rows + 1).next_multiple_of(GROW_ROWS), head.is_whole);
         Ok(())
-    }
-
-    /// Allocates memory for this many rows. Existing rows stay, unless all rows are loaded.
-    fn resize(&self, scope: &Scope, n_rows: usize, is_whole: bool) {
-        for var in &self.vars {
-            scope.write(&var.name, |value| {
-                value.unshare();
-                let Value::Tensor(tensor) = value else { return };
-                if is_whole {
-                    tensor.resize::<f32>(Shape::from([n_rows, self.width()]));
-                } else {
-                    tensor.grow_rows(n_rows);
-                }
-            });
-        }
     }
 
     /// All files were read.

@@ -3,7 +3,7 @@
 use ps::table::RowIndex;
 use tensor::{RowInit, Value};
 
-use super::{GROW_ROWS, Slab, row_vars};
+use super::{GROW_ROWS, Slab};
 use crate::scope::Scope;
 use crate::serve::table::cut::RowsImport;
 
@@ -20,13 +20,14 @@ impl Slab {
         scope: &Scope,
         import: &RowsImport<'_>,
     ) -> Result<(), &'static str> {
-        if import.values.len() != self.vars.len() || import.inits.len() != self.vars.len() {
+        if import.values.len() != self.plan.vars.len() || import.inits.len() != self.plan.vars.len()
+        {
             return Err("a table has other variables");
         }
         let places = self.places(scope, import)?;
         let (row_bytes, n_rows) =
-            (self.row_bytes(), (self.n_rows() + 1).next_multiple_of(GROW_ROWS));
-        for (var, values) in self.vars.iter().zip(&import.values) {
+            (self.plan.row_bytes(), (self.n_rows() + 1).next_multiple_of(GROW_ROWS));
+        for (var, values) in self.plan.vars.iter().zip(&import.values) {
             scope.write(&var.name, |value| {
                 value.unshare();
                 let Value::Tensor(tensor) = value else { return Err("a table has no rows") };
@@ -64,7 +65,7 @@ impl Slab {
             } else {
                 self.begin_import(import)?
             }
-            self.has_stepped = head.has_stepped;
+            self.updates.has_stepped = head.has_stepped;
             // What became of rows that do not exist.
             match import.absent {
                 Some(there) => places.push(RowPlace { there, here: self.absent }),
@@ -85,9 +86,7 @@ impl Slab {
         }
         if import.is_update {
             let changed: Vec<i64> = places.iter().map(|place| place.here as i64).collect();
-            if let Some(tracking) = &mut self.tracking {
-                tracking.touch(&row_vars(scope, &self.vars), &changed);
-            }
+            self.tracking.touch(&self.plan.row_vars(scope), &changed);
             self.note_made(scope, &made);
         }
         Ok(places)
@@ -101,8 +100,8 @@ impl Slab {
             filter.clear();
             filter.set_dropped(0);
         }
-        let width = self.width() as i64;
-        for (var, text) in self.vars.iter_mut().zip(&import.inits) {
+        let width = self.plan.width() as i64;
+        for (var, text) in self.plan.vars.iter_mut().zip(&import.inits) {
             let theirs = RowInit::from_text(text, 0).ok_or("nobody knows how its rows start")?;
             match (&mut var.init, theirs) {
                 // A seed that the program gives is the same on all servers.
