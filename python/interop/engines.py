@@ -22,7 +22,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 TESTS = os.path.join(os.path.dirname(HERE), "tests")
 SCRIPT = os.path.join(TESTS, "programs", "fleet_regression.py")
-#: It saves what depends on every bit of every step, and says who it is in files.
+#: It saves what depends on every bit of every step, and writes its role to files.
 RECOVERING = os.path.join(TESTS, "jobs", "recovering.py")
 STEPS = "300"
 LIMIT = 180
@@ -44,7 +44,7 @@ def free_port():
 def environment(**more):
     own = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM", "PADDLE", "OMPI"))}
     own["PATH"] = os.pathsep.join([os.path.dirname(sys.executable), own["PATH"], "/usr/sbin"])
-    own.pop("PYTHONUNBUFFERED", None)  # What a rank prints comes at once.
+    own.pop("PYTHONUNBUFFERED", None)  # The output of a rank comes at once.
     own.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     # Machines have names of their own, also if there is one: the job needs a secret.
     own.update(OMPI_MCA_rmaps_base_oversubscribe="1", PADDLEWHEEL_SECRET="the secret of this job", **more)
@@ -236,7 +236,7 @@ class Followed:
 
     def __init__(self, folder, env, *options):
         self.folder = folder
-        # Files of a killed process say who it is; the job does not end before `hurry`.
+        # Files of a killed process have its role; the job does not end before `hurry`.
         own = ["paddlewheel", "launch_ps", *options, "--snapshot_secs", "0.2", "--max_restarts", "3"]
         with open(os.path.join(folder, "launcher"), "wb") as log:
             command = [*own, RECOVERING, "sync", STEPS, "model"]
@@ -247,7 +247,7 @@ class Followed:
             return file.read()
 
     def logs(self):
-        """What all processes said."""
+        """The output of all processes."""
         texts = [self.said()]
         logs = os.path.join(self.folder, "logs", "latest")
         for name in sorted(os.listdir(logs)) if os.path.isdir(logs) else []:

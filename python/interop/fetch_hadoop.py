@@ -15,7 +15,7 @@ import urllib.request
 INDEX = os.environ.get("PIP_INDEX_URL", "https://pypi.org/simple").rstrip("/") + "/pyspark/"
 NAME = "pyspark-2.4.8.tar.gz"
 SHA256 = "3a19b71b8dc8dd91ebc943604a05e1ab01bce052456d42937035632d852d78dc"
-#: What a name node and a data node need.
+#: The packages of a name node and a data node.
 JARS = re.compile(
     "(hadoop-(annotations|auth|common|hdfs)|htrace-core|protobuf-java|guava|commons-|jetty-|netty-|log4j|slf4j-"
     "|javax.servlet-api|xercesImpl|xmlenc|leveldbjni|jackson|zookeeper|curator|apacheds|api-|http(client|core))[^/]*jar$"

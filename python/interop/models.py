@@ -49,7 +49,7 @@ MODELS = {"fit_a_line": fit_a_line, "ctr": ctr}
 
 
 def batch(fluid, model, step, rows=16):
-    """The same numbers for the same step, whoever asks."""
+    """The same numbers for the same step, for every caller."""
     random = np.random.RandomState(1000 + step)
     if model == "fit_a_line":
         x = random.uniform(-1, 1, (rows, 13)).astype("float32")

@@ -11,7 +11,7 @@ from side import COMBINED, PROBE, apart
 
 
 def predicted(model, folder, name):
-    """What Paddle says of the probe batch with a model that somebody else saved."""
+    """Paddle's results for the probe batch with a model that another program saved."""
     exe = paddle.static.Executor(paddle.CPUPlace())
     with paddle.static.scope_guard(paddle.static.Scope()):
         program, names, targets = paddle.static.load_inference_model(

@@ -18,7 +18,7 @@ MINUTES = 10
 
 
 def process(python, script, *arguments):
-    """What a script printed; an exception with all it said if it failed."""
+    """The output of a script; an exception with all of it if it failed."""
     done = subprocess.run(
         [python, os.path.join(HERE, script), *arguments],
         stdout=subprocess.PIPE,

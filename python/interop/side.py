@@ -46,7 +46,7 @@ class Built:
             self.exe.run(self.startup)
 
     def train(self, first, steps):
-        """What is measured in some steps (losses, AUCs), one after the other."""
+        """The measurements of some steps (losses, AUCs), one after the other."""
         with self.fluid.scope_guard(self.scope):
             run = lambda step: self.exe.run(
                 self.main, feed=batch(self.fluid, self.model, step), fetch_list=self.measured
@@ -56,7 +56,7 @@ class Built:
             )
 
     def predicted(self, program=None, names=None, target=None):
-        """What the model, or one that was loaded, says of the probe batch."""
+        """The results of the model, or of one that was loaded, for the probe batch."""
         feed = batch(self.fluid, self.model, PROBE)
         feed = {name: feed[name] for name in names or self.inputs}
         fetch = [self.predict if target is None else target]
@@ -77,7 +77,7 @@ def description(program):
 
 def operator(op):
     # Those that the file has: `op.attr_names` of ours also lists defaults, as Fluid's does for ops that Python
-    # made. Where Python was when the operator was made is nobody's business but the writer's.
+    # made. The place of Python when the operator was made concerns only the writer.
     attrs = sorted(set(op.desc.attr_names()) - {"op_callstack"})
     return {
         "type": op.type,
@@ -212,7 +212,7 @@ def shared(written, made):
 
 
 def trained_on(fluid, model, at, load):
-    """Loads parameters and optimizer state: predicts the same, and goes on the same."""
+    """Loads parameters and optimizer state: predicts the same, and continues the same."""
     built = Built(fluid, model)
     predicted = np.load(os.path.join(at, "predicted.npy"))
     if apart(built.predicted(), predicted) < UNLIKE:

@@ -80,7 +80,7 @@ def files(put):
 
 
 def reads(name, base):
-    """What every store must be able to do."""
+    """The operations of every store."""
     dataset = dataset_of([base + "/d/part*", base + "/d/**/part-3"])
     wanted = [base + "/d/" + one for one in ("part 1.gz", "part-0", "part-2.zst", "sub/part-3")]
     check(name + ": patterns are files in order", dataset.filelist == wanted)

@@ -51,7 +51,7 @@ class Channel:
         return thread
 
     def put(self, item):
-        """Adds an item once there is room; False if nobody reads any more."""
+        """Adds an item once there is room; False if the reader is gone."""
         with self.changed:
             self.changed.wait_for(lambda: self.closed or len(self.items) < self.capacity)
             if not self.closed:

@@ -6,7 +6,7 @@ class AnalysisConfig:
     """Where a model is."""
     def __init__(self, model: Any = None, params: Any = None) -> None: ...
     def cpu_math_library_num_threads(self) -> Any:
-        """What `set_cpu_math_library_num_threads` said."""
+        """The setting of `set_cpu_math_library_num_threads`."""
     def disable_glog_info(self) -> Any:
         """Nothing to do: little is logged."""
     def disable_gpu(self) -> Any:
@@ -26,7 +26,7 @@ class AnalysisConfig:
     def gpu_device_id(self) -> Any:
         """The number that Fluid has for no GPU."""
     def ir_optim(self) -> Any:
-        """What `switch_ir_optim` said."""
+        """The setting of `switch_ir_optim`."""
     def mkldnn_enabled(self) -> Any:
         """Always False."""
     def model_dir(self) -> Any:
@@ -52,7 +52,7 @@ class AnalysisConfig:
     def set_prog_file(self, path: Any) -> Any:
         """Names the file of the program."""
     def specify_input_name(self) -> Any:
-        """What `switch_specify_input_names` said."""
+        """The setting of `switch_specify_input_names`."""
     def switch_ir_debug(self, x: int = 1) -> Any:
         """Nothing to do: passes are not dumped."""
     def switch_ir_optim(self, x: int = 1) -> Any:
@@ -64,7 +64,7 @@ class AnalysisConfig:
     def tensorrt_engine_enabled(self) -> Any:
         """Always False."""
     def use_feed_fetch_ops_enabled(self) -> Any:
-        """What `switch_use_feed_fetch_ops` said."""
+        """The setting of `switch_use_feed_fetch_ops`."""
     def use_gpu(self) -> Any:
         """Always False."""
 
@@ -181,7 +181,7 @@ class BlockDesc:
     def all_vars(self) -> Any:
         """The variables of this block."""
     def append_op(self) -> Any:
-        """A new operator at the end; nothing is said of it yet."""
+        """Appends a new operator, without a type, inputs or outputs yet."""
     def find_var(self, name: str) -> Any:
         """A variable of this block; None if there is none."""
     def find_var_recursive(self, name: str) -> Any:
@@ -292,7 +292,7 @@ class CoreOperator:
         """The operator's name in the table of operators."""
 
 class DataFeedDesc:
-    """What a file of protobuf text says of a dataset: the class of its reader, batch size, slots."""
+    """The description of a dataset in a file of protobuf text: the class of its reader, batch size, slots."""
     def __init__(self, proto_file: Any) -> None: ...
     def desc(self) -> Any:
         """The description as protobuf text."""
@@ -354,7 +354,7 @@ class Dataset:
     def set_filelist(self, filelist: Any) -> Any:
         """The files that are read: paths, `s3://`, `hdfs://`, `webhdfs://` and `http(s)://` addresses, and patterns, which stand for the files that they match now, sorted."""
     def set_hdfs_config(self, fs_name: Any, fs_ugi: Any) -> Any:
-        """Where `hdfs:` and `afs:` files are, and who asks for them."""
+        """The name node of `hdfs:` and `afs:` files, and the user."""
     def set_merge(self, merge_size: Any) -> Any:
         """Samples of one name become one if there are so many of them (0: any number)."""
     def set_n_per_exchange(self, n_per_exchange: Any) -> Any:
@@ -385,7 +385,7 @@ class Dataset:
         """Puts the samples of all trainers in random order; without a fleet, of this one."""
     skipped: Any
     def slots_shuffle(self, slots: Any) -> Any:
-        """Gives slots the values of other samples: what a model loses by it is what they are worth."""
+        """Gives slots the values of other samples: the loss of quality shows their worth."""
     thread_num: Any
     unmerged: Any
     def wait_preload_done(self) -> Any:
@@ -420,7 +420,7 @@ class Executor:
     ) -> Any:
         """Runs a program on all batches of a dataset; returns how many batches and samples there were, the seconds it took, those that each thread waited for data, and what a pass that infers has fetched, as of the whole pass."""
     def close(self) -> None:
-        """Ends this executor: it runs nothing any more."""
+        """Ends this executor: it does not run anything after that."""
     def run(
         self,
         program: Any = None,
@@ -597,7 +597,7 @@ class OpDesc:
     def block(self) -> Any:
         """The block it is in; None if it is in no program."""
     def check_attrs(self) -> Any:
-        """Sets the attributes that nobody set, and checks the others."""
+        """Sets the defaults of missing attributes, and checks the others."""
     def copy_from(self, other: Any) -> Any:
         """Takes over all that another description says."""
     def get_attr_map(self) -> Any:
@@ -607,7 +607,7 @@ class OpDesc:
     def infer_shape(self, block: Any) -> Any:
         """Says the shapes of what it writes, in a block."""
     def infer_var_type(self, block: Any) -> Any:
-        """What it writes is known with its shapes: there is nothing more to say."""
+        """Nothing to do: the outputs are known with their shapes."""
     def input(self, name: str) -> Any:
         """Names of the variables at an input port."""
     def input_arg_names(self) -> Any:
@@ -654,7 +654,7 @@ class OpPort:
     name: str
 
 class OpProto:
-    """What an operator takes and gives."""
+    """The inputs, outputs and attributes of an operator."""
     attrs: Any
     comment: Any
     inputs: Any
@@ -874,7 +874,7 @@ class ProgramDesc:
     def block(self, index: Any) -> Any:
         """A block by its number."""
     def flush(self) -> Any:
-        """Nothing waits to be written: what is changed is changed at once."""
+        """Nothing waits to be written: changes take effect at once."""
     def get_version(self) -> Any:
         """The version of its format."""
     def num_blocks(self) -> Any:
@@ -1021,7 +1021,7 @@ class VarDesc:
     def shapes(self) -> Any:
         """The shapes of what a reader gives."""
     def type(self) -> Any:
-        """What it holds (`core.VarDesc.VarType.LOD_TENSOR`, …)."""
+        """Its kind (`core.VarDesc.VarType.LOD_TENSOR`, …)."""
 
 class VarType:
     """A type of elements or of variables, numbered as in Fluid."""
@@ -1118,7 +1118,7 @@ class ZeroCopyTensor:
         """The type of the elements."""
 
 def as_lodtensor(data: Any, place: Any = None, dtype: Any = None) -> Any:
-    """What is fed as a tensor: an array, or a number in the type it is wanted in."""
+    """A feed as a tensor: an array, or a number in the type it is wanted in."""
 
 class backward:
     @staticmethod
@@ -1214,7 +1214,7 @@ class fleet:
         def global_samples(self, own: Any) -> Any:
             """The samples of all trainers, in the order of their ranks."""
         def init_server(self, scope: Scope, model_dir: Any = None, missing: Any = None) -> Any:
-            """Fills this server's parameters, with `missing="init"` from what fits of a model; what that is, is printed."""
+            """Fills this server's parameters, with `missing="init"` from the part of a model that fits; that part is printed."""
         def init_worker(self) -> Any:
             """Gets a trainer ready to send."""
         def origin(self) -> Any:
@@ -1238,11 +1238,11 @@ class fleet:
         def server_stats(self) -> Any:
             """Counters of every server, a dict each: rounds, pushes and updates (steps) applied, how stale these were (updates since the pull they were computed with), rows and bytes held, in all and in sparse tables, rows that entry rules keep waiting, rows of gradients that they dropped."""
         def stop_worker(self, scope: Scope) -> Any:
-            """This trainer is through."""
+            """Reports that this trainer has finished."""
         def wait_for_servers(self) -> Any:
             """A trainer waits until all servers listen."""
     class Role:
-        """Who a process is, and who the others are."""
+        """The role of a process, and the addresses of the others."""
         def index(self) -> Any:
             """Which of the trainers or servers it is."""
         def is_first_worker(self) -> Any:
@@ -1284,7 +1284,7 @@ class fleet:
         """The value of a flag, named with or without `FLAGS_`."""
     @staticmethod
     def mode_switches(number: Any, amount: Any = None) -> Any:
-        """What the strategy of a mode sets in a transpiler's configuration, in the order to set it; `amount` is what the mode counts, if it counts something."""
+        """The settings of a transpiler's configuration by the strategy of a mode, in the order to set them; `amount` is the count of the mode, if it has one."""
     @staticmethod
     def mpi_role() -> Any:
         """The role that `mpirun` gives this process."""
@@ -1296,7 +1296,7 @@ class fleet:
         """The role that the variables give this process, or None if it runs alone."""
     @staticmethod
     def server_settings() -> Any:
-        """What flags say of a server: threads that send, get and prefetch; whether the job goes on without trainers that died."""
+        """The settings of a server by flags: threads that send, get and prefetch; whether the job continues without trainers that died."""
     @staticmethod
     def set_flag(name: str, value: Any) -> Any:
         """Changes a flag."""
@@ -1319,7 +1319,7 @@ def get_grad_op_desc(op_desc: Any, no_grad_set: Any = None, grad_sub_block: Any 
     """The operators that compute the gradient of one, and which variable each gradient is of."""
 
 def get_op_attrs_default_value(kind: Any) -> Any:
-    """The values that attributes of an operator have when nobody sets them."""
+    """The defaults of the attributes of an operator."""
 
 def global_scope() -> Scope:
     """The scope that programs run in unless another is given."""
@@ -1335,7 +1335,7 @@ class io:
         """The checkpoints of a folder."""
         def __init__(self, dir: Any) -> None: ...
         def arguments(self, serial: Any, trainer_id: Any) -> Any:
-            """What a trainer saved with a checkpoint, by name."""
+            """The arguments that a trainer saved with a checkpoint, by name."""
         def begin(self) -> Any:
             """Looks for the newest that is whole, and tells the other processes of the job: all must begin from the same."""
         def clean(self, trainer_id: Any, delete_dir: Any) -> Any:
@@ -1362,11 +1362,11 @@ class io:
         """How far a trainer is in its data, and after which steps it writes a checkpoint."""
         def __init__(self, epochs: Any, steps: Any) -> None: ...
         def arguments(self, epoch: Any, step: Any) -> Any:
-            """What is written with a checkpoint after this step."""
+            """The arguments that are written with a checkpoint after this step."""
         def done(self) -> Any:
             """The pass and the step up to which a checkpoint has seen the data, or None."""
         def first_epoch(self) -> Any:
-            """The pass to go on with."""
+            """The pass to continue with."""
         def is_due(self, epoch: Any, step: Any) -> Any:
             """Whether a checkpoint is written after this step."""
         def takes(self, epoch: Any, step: Any) -> Any:
@@ -1490,7 +1490,7 @@ class io:
 
 class layers:
     class BlockGuard:
-        """What `with` needs of a part of a program: layers called inside of it go into a block."""
+        """The context manager of a part of a program: layers called inside of it go into a block."""
         def __enter__(self) -> Any: ...
         def __exit__(self, kind: Any, _value: Any, _traceback: Any) -> Any: ...
     class ConditionalBlock:
@@ -1541,7 +1541,7 @@ class layers:
             init_batch_dim_idx: int = 0,
             ref_batch_dim_idx: int = 1,
         ) -> Any:
-            """What is left by a step for the next one."""
+            """The state that a step leaves for the next one."""
         def output(self, *outputs: Any) -> Any:
             """Several results of a step."""
         def step(self) -> Any:
@@ -1549,7 +1549,7 @@ class layers:
         def step_input(self, x: Any) -> Any:
             """One step of a variable, whose first dimension is time."""
         def step_output(self, o: Any) -> Any:
-            """What a step gives; all steps together are a result."""
+            """An output of a step; those of all steps together are a result."""
         def update_memory(self, mem: Any, var: Any) -> Any:
             """Says what a step leaves in a memory."""
     class Switch:
@@ -1567,11 +1567,11 @@ class layers:
         def block(self) -> Any:
             """`with loop.block():` holds what runs."""
     class _StepGuard:
-        """What `with rnn.step()` needs."""
+        """The context manager of `with rnn.step()`."""
         def __enter__(self) -> Any: ...
         def __exit__(self, kind: Any, _value: Any, _traceback: Any) -> Any: ...
     class _WayGuard:
-        """What `with ie.true_block()` needs."""
+        """The context manager of `with ie.true_block()`."""
         def __enter__(self) -> Any: ...
         def __exit__(self, kind: Any, _value: Any, _traceback: Any) -> Any: ...
     @staticmethod
@@ -1686,7 +1686,7 @@ class layers:
         """x, but not below `t_min` and not above `t_max`."""
     @staticmethod
     def case(pred_fn_pairs: Any, default: Any = None, name: str | None = None) -> Variable:
-        """What the first function returns whose condition holds; `default`'s if none does."""
+        """The result of the first function whose condition holds; `default`'s if none does."""
     @staticmethod
     def cast(x: Any, dtype: Any) -> Variable:
         """`x` in another element type."""
@@ -1704,7 +1704,7 @@ class layers:
         """The inputs one after another along an axis."""
     @staticmethod
     def cond(pred: Any, true_fn: Any = None, false_fn: Any = None, name: str | None = None) -> Any:
-        """What `true_fn` returns if `pred` holds, else what `false_fn` returns."""
+        """The result of `true_fn` if `pred` holds, else that of `false_fn`."""
     @staticmethod
     def continuous_value_model(input: Any, cvm: Any, use_cvm: bool = True) -> Variable:
         """Counts of shows and clicks in the first two columns become logs, or go (`use_cvm` False)."""
@@ -2683,7 +2683,7 @@ class layers:
         default: Any = None,
         name: str | None = None,
     ) -> Variable:
-        """What the function of this number returns; `default`'s, or the last one's, if there is none."""
+        """The result of the function of this number; `default`'s, or the last one's, if there is none."""
     @staticmethod
     def tanh(x: Any, name: str | None = None) -> Variable:
         """The hyperbolic tangent."""
@@ -2945,13 +2945,13 @@ class nets:
         """A convolution with its activation, then pooling."""
 
 def no_such_name(module: Any, name: str, known: Any) -> Any:
-    """What to say of a name that a module does not have."""
+    """The error message about a name that a module does not have."""
 
 def once_in_job(what: Any, act: str) -> Any:
     """Does something that a script does once, and returns what came of it: a script that is started again in a job that recovers does not do it again."""
 
 def op_proto(kind: Any) -> Any:
-    """What an operator takes and gives; ValueError if there is none of this name."""
+    """The inputs, outputs and attributes of an operator; ValueError if there is none of this name."""
 
 def op_types() -> Any:
     """The operators that can be made by name."""
@@ -2995,13 +2995,13 @@ class optimizer:
             grad_clip: Any = None,
             name: str | None = None,
         ) -> Any:
-            """What may be said of any optimizer."""
+            """Sets the options of any optimizer."""
         def global_learning_rate(self, program: Any = None) -> Any:
             """The variable with the learning rate, once the program has one."""
         grad_clip: Any
         @staticmethod
         def kinds() -> dict[str, list[tuple[str, float]]]:
-            """The options of every optimizer with what they hold if nothing is said, by operator."""
+            """The options of every optimizer with their defaults, by operator."""
         learning_rate: Any
         @staticmethod
         def make(
@@ -3036,10 +3036,10 @@ class optimizer:
         """Says how the gradients of parameters are clipped: of those in the list, or of all."""
 
 def program_job(program: Any) -> Any:
-    """What a program remembers of its job; `None` if it was not transpiled."""
+    """The job of a program; `None` if it was not transpiled."""
 
 def show(dirname: Any) -> Any:
-    """What a saved folder holds, as text."""
+    """The contents of a saved folder, as text."""
 
 def slice_shape(shape: Any, n_servers: Any, min_block_size: Any = ...) -> Any:
     """How a variable is cut: (block, offset, elements) of each block."""
@@ -3066,4 +3066,4 @@ def unique_name_switch(new_generator: Any = None) -> UniqueNameGenerator:
     """Installs another generator of names (a fresh one without an argument); returns the one before."""
 
 def wait_server_ready(endpoints: Any) -> Any:
-    """Returns as soon as all servers accept connections; says on stderr who does not."""
+    """Returns as soon as all servers accept connections; lists on stderr those that do not."""

@@ -24,7 +24,7 @@ class Alias(importlib.abc.Loader):
         module.__spec__ = self.spec
 
     def get_code(self, fullname):
-        """What `python -m paddle.…` runs."""
+        """The code that `python -m paddle.…` runs."""
         return self.spec.loader.get_code(self.name)
 
     def get_source(self, fullname):

@@ -37,7 +37,7 @@ def connect():
 
 
 def free_place(_):
-    """An address of this machine, and a port that nobody uses."""
+    """An address of this machine, and a free port."""
     import socket
 
     import ray
@@ -91,7 +91,7 @@ class Process:
         os.set_blocking(self.child.stdout.fileno(), False)
 
     def look(self):
-        """What it has said since the last look, and its exit code if it has ended."""
+        """Its output since the last look, and its exit code if it has ended."""
         code = self.child.poll()
         text = self.child.stdout.read()
         return text or b"", code

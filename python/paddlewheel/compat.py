@@ -43,7 +43,7 @@ def _bytes(item, encoding):
 
 
 def round(x, d=0):
-    """The nearest number with so many decimals; what lies in the middle goes away from zero."""
+    """The nearest number with so many decimals; a number in the middle goes away from zero."""
     scale = 10**d
     nearest = math.floor(abs(x) * scale + 0.5) / scale
     return math.copysign(nearest, x)
@@ -55,6 +55,6 @@ def floor_division(x, y):
 
 
 def get_exception_message(exc):
-    """What an exception says."""
+    """The message of an exception."""
     assert exc is not None
     return str(exc)

@@ -79,11 +79,11 @@ class Browser:
         self._call("POST", "/url", {"url": address})
 
     def run(self, script):
-        """What a script returns."""
+        """The result of a script."""
         return self._call("POST", "/execute/sync", {"script": script, "args": []})
 
     def text(self, selector):
-        """What stands in the first element that fits; empty if there is none."""
+        """The text of the first element that fits; empty if there is none."""
         return self.run("return document.querySelector(%s)?.innerText ?? ''" % json.dumps(selector))
 
     def size(self, width, height):

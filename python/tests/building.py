@@ -1,4 +1,4 @@
-"""What tests of layers share: fresh programs and names, and a way to run them."""
+"""Helpers for tests of layers: fresh programs and names, and a way to run them."""
 
 import numpy as np
 import pytest

@@ -12,7 +12,7 @@ import time
 
 PACKAGES = os.path.dirname(os.path.dirname(os.path.abspath(sys.modules["paddlewheel"].__file__)))
 ALIAS = os.path.join(PACKAGES, "paddlewheel", "_alias")
-#: Long enough for two slow cores; who waits so long has failed.
+#: Long enough for two slow cores; a longer wait is a failure.
 LIMIT = 60
 
 # Below the ports that the system gives to outgoing connections; processes begin at different places.
@@ -20,7 +20,7 @@ _ports = itertools.count(os.getpid() * 7919)
 
 
 def free_port(*hosts):
-    """A port that nobody uses at these addresses; no two calls give the same."""
+    """A free port at these addresses; no two calls give the same."""
     for at in itertools.islice(_ports, 20000):
         port = 10000 + at % 20000
         if all(_is_free(host, port) for host in hosts or ("127.0.0.1",)):
@@ -38,7 +38,7 @@ def _is_free(host, port):
 
 
 def free_endpoints(n):
-    """End points of 127.0.0.1 that nobody uses."""
+    """Free end points of 127.0.0.1."""
     return ["127.0.0.1:%d" % free_port() for _ in range(n)]
 
 
@@ -75,7 +75,7 @@ class Cluster:
         python.chmod(0o755)
 
     def start(self, name, *arguments, **variables):
-        """Starts Python; what it writes goes to its log."""
+        """Starts Python; its output goes to its log."""
         self._start(name, [sys.executable, "-u", *arguments], variables)
 
     def shell(self, name, text, **variables):
@@ -102,12 +102,12 @@ class Cluster:
         return str(self.folder / (name + ".log"))
 
     def log(self, name):
-        """What a process has written so far."""
+        """The output of a process so far."""
         with open(self._path(name), errors="replace") as file:
             return file.read()
 
     def logs(self):
-        """What all have written, for the message of a failed test."""
+        """The output of all, for the message of a failed test."""
         return "\n".join("--- %s\n%s" % (name, self.log(name)) for name in self.processes)
 
     def pid(self, name):
@@ -118,7 +118,7 @@ class Cluster:
         """Waits for a text in a log."""
 
         def said():
-            # Asked before the log is read: what an ended process wrote is all there.
+            # Asked before the log is read: the output of an ended process is complete.
             has_ended = self.processes[name].poll() is not None
             if text in self.log(name):
                 return True
@@ -154,7 +154,7 @@ class Cluster:
         self.processes[name].wait()
 
     def close(self):
-        """Ends whoever is left, with all they have started."""
+        """Ends the processes that are left, with all they have started."""
         for process in self.processes.values():
             try:
                 os.killpg(process.pid, signal.SIGKILL)
@@ -196,7 +196,7 @@ class Relay:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def hold(self):
-        """From now on nothing of what clients send arrives; what servers send still does."""
+        """From now on no bytes of clients arrive; those of servers still do."""
         self._held.set()
 
     def close(self):
@@ -214,7 +214,7 @@ class Relay:
         try:
             server = socket.create_connection((host, int(port)))
         except OSError:
-            # Nobody listens yet: the client learns that.
+            # No process listens yet: the client learns that.
             client.close()
             return
         for pair in ((client, server, True), (server, client, False)):

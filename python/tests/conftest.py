@@ -1,4 +1,4 @@
-"""What the tests share."""
+"""Common parts of the tests."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 #: Scripts that tests run as they are.
 PROGRAMS = os.path.join(HERE, "programs")
-# Who starts tests in the background of a shell has them ignore Ctrl-C, and all they start.
+# Tests in the background of a shell ignore Ctrl-C, and so do all processes that they start.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -1,4 +1,4 @@
-"""Deliberate mistakes, and what a user must see: the culprit, the place, what to do.
+"""Deliberate mistakes, and the words that a user must see: the culprit, the place, the remedy.
 
 A mistake is a function; `@mistake(kind, words…)` notes the exception and the words that its text must
 have. The tests are in `test_mistakes_*.py`.
@@ -10,7 +10,7 @@ import pytest
 
 import paddlewheel.fluid as fluid
 
-#: What nobody may ever see: a panic is a bug of ours.
+#: Words that a user must never see: a panic is a bug of ours.
 PANICS = ["panicked", "PanicException", "has a bug", "RUST_BACKTRACE", "index out of bounds"]
 
 

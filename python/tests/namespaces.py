@@ -10,7 +10,7 @@ from clusters import Cluster
 
 
 class Machines(Cluster):
-    """The processes of a test on machines with addresses of their own. Nobody else has these addresses, so they may be
+    """The processes of a test on machines with addresses of their own. No other process has these addresses, so they may be
     anybody's."""
 
     def __init__(self, folder, *addresses):
@@ -35,7 +35,7 @@ class Machines(Cluster):
             ip("-n", self._switch, "link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", name)
             ip("-n", self._switch, "link", "set", port, "master", "br0", "up")
             ip("-n", name, "link", "set", "eth0", "up")
-            # Nobody else has it: it need not be asked for.
+            # No other process has it: it need not be asked for.
             suffix = ["/64", "nodad"] if ":" in address else ["/24"]
             ip("-n", name, "addr", "add", address + suffix[0], "dev", "eth0", *suffix[1:])
             ip("netns", "exec", name, "true")

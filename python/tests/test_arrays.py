@@ -11,7 +11,7 @@ import pytest
 import paddlewheel.fluid as fluid
 
 TYPES = ["float32", "float64", "float16", "int64", "int32", "int16", "int8", "uint8", "bool"]
-#: What layers.assign and the feeds of the tests below compute with.
+#: The types that layers.assign and the feeds of the tests below compute with.
 CARRIED = ["float32", "int32", "int64", "bool"]
 
 
@@ -149,7 +149,7 @@ def test_an_array_is_the_same_however_it_lies(way, dtype, layout):
 
 
 def test_a_matrix_of_pandas_lies_by_columns():
-    # What pandas.read_csv(..)[columns].values is.
+    # The form of pandas.read_csv(..)[columns].values.
     columns = np.array([[1.0, 2.0, 3.0], [10.0, 20.0, 30.0]], "float32").T
     x = fluid.data("x", [-1, 2])
     out = fluid.layers.fc(x, 1, param_attr=fluid.initializer.Constant(1.0), bias_attr=False)

@@ -22,7 +22,7 @@ def job(tmp_path):
 
 
 def said(folder):
-    """What the processes have written."""
+    """The output of the processes."""
     logs = folder / "logs"
     texts = [path.read_text(errors="replace") for path in sorted(logs.glob("*log.0"))] if logs.exists() else []
     return "\n".join(texts)
@@ -51,7 +51,7 @@ def is_locked(path):
 
 
 def check_refused(job, text, **variables):
-    """The same command again is an error that says this, and nobody trains."""
+    """The same command again is an error with these words, and no process trains."""
     shutil.rmtree(job.folder / "logs", ignore_errors=True)
     job.start("second", *COMMAND, **variables)
     job.expect("second", 1)
@@ -141,7 +141,7 @@ def test_a_lost_folder_of_a_server_ends_the_job_at_the_next_death_with_a_remedy(
     command = list(COMMAND)
     command[command.index("--server_num") + 1] = "2"
     job.start("job", *command)
-    # The first cuts, which every server has, are not kept any more.
+    # The first cuts, which every server has, have been removed.
     wait_until("cuts", lambda: "cut 8 is kept" in said(job.folder), context=lambda: job.logs() + said(job.folder))
     (job.folder / "kept" / "server.0").rename(job.folder / "lost")
     os.kill(process_of(job, role), 9)

@@ -1,4 +1,4 @@
-"""What makes packages and images says what is true: there is no container engine here to try it."""
+"""The files that make packages and images are true: there is no container engine here to try them."""
 
 import pathlib
 import re

@@ -1,4 +1,4 @@
-"""What becomes of a job when something happens to one of its processes."""
+"""The fate of a job after a fault of one of its processes."""
 
 import contextlib
 import os
@@ -57,7 +57,7 @@ class Job:
         wait_until("further steps", more, LIMIT, self.cluster.logs)
 
     def end(self, *names):
-        """The job is enough; everybody named ends well."""
+        """The job is enough; all named processes end well."""
         (self.cluster.folder / "enough").touch()
         for name in names or list(self.cluster.processes):
             log = self.cluster.expect(name)
@@ -102,7 +102,7 @@ def test_a_killed_server_is_named_to_trainers(cluster, job):
         line = error_of(cluster.expect(name, 1, limit=5))
         assert time.monotonic() - killed < 5
         assert is_runtime_error(line) and mine.endpoints[1] in line, line
-    # The other server learns from the trainers, who failed.
+    # The other server learns from the trainers, which failed.
     assert re.search("trainer . died", error_of(cluster.expect("server 0", 1, limit=6)))
 
 
@@ -244,7 +244,7 @@ def test_a_trainer_that_is_started_again_finds_its_place(cluster, job):
 
 
 def test_a_trainer_dies_between_its_writes_to_two_servers(cluster, job):
-    """Server 0 has its part of the round, server 1 has not; started again it goes on with both."""
+    """Server 0 has its part of the round, server 1 has not; started again it continues with both."""
     mine = job(2, 2)
     for at in (0, 1):
         mine.server(at, "tolerant")
@@ -276,7 +276,7 @@ def test_a_server_that_steps_take_nothing_from_is_waited_for(cluster, job, mode)
     mine.script = TABLES_ALONE
     mine.start(mode=mode)
     cluster.signal("server 1", signal.SIGSTOP)
-    # What trainers close meanwhile must not be more than a server keeps for them.
+    # Trainers must not close more connections meanwhile than a server keeps for them.
     until, steps = time.monotonic() + 1, cluster.log("trainer 0").count("step ")
     more = lambda: cluster.log("trainer 0").count("step ") > steps + 5  # noqa: E731
     wait_until("steps, or none", lambda: more() or time.monotonic() > until)

@@ -1,4 +1,4 @@
-"""Programs with servers and trainers as real processes, told by variables who they are."""
+"""Programs with servers and trainers as real processes, which learn their roles from variables."""
 
 import os
 import re
@@ -53,7 +53,7 @@ def test_trainers_that_do_not_say_who_they_are(cluster):
     for at in (0, 1):
         log = cluster.expect("trainer %d" % at)
         assert "init rpc client with trainer_id %d\n" % at in log
-    # Nobody said that the job is done: as in Fluid the server serves until it is told to end.
+    # No trainer has reported that the job is done: as in Fluid the server serves until it is told to end.
     assert cluster.is_running("server 0")
     cluster.signal("server 0", signal.SIGTERM)
     cluster.expect("server 0", 0, limit=5)
@@ -124,7 +124,7 @@ def test_a_server_reaches_all_its_lines(cluster):
 
 
 def test_a_trainer_without_its_server(cluster):
-    """Nobody listens: the trainer says so every three seconds, and then fails."""
+    """No process listens: the trainer says so every three seconds, and then fails."""
     port = free_port()
     where = ("transpiled.py", port, ["127.0.0.1"], 1)
     start_trainers(cluster, *where, FLAGS_wait_server_ready_timeout="4")

@@ -59,7 +59,7 @@ def test_trainers_have_the_same_parameters_after_every_step(cluster, mode, n):
 
 
 def test_modes_come_to_the_same(cluster):
-    """Gradients are added up by ops of the program or by who runs it."""
+    """Gradients are added up by ops of the program or by the code that runs it."""
     ends = []
     for mode in ("nccl2", "grad_allreduce", "transpiler"):
         endpoints = free_endpoints(2)
@@ -189,7 +189,7 @@ def test_all_go_on_from_a_checkpoint(cluster):
 
 
 def test_the_launcher_starts_all_again(cluster):
-    """All die: the launcher starts them again, and they go on from the checkpoint."""
+    """All die: the launcher starts them again, and they resume from the checkpoint."""
     start(cluster, free_endpoints(2), "grad_allreduce", "--steps", "8")
     whole = parameters(cluster.expect("t0"))
     cluster.expect("t1")

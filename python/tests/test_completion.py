@@ -20,7 +20,7 @@ CASES = [
 
 
 def script(shell):
-    """What the command prints for a shell."""
+    """The output of the command for a shell."""
     command = [sys.executable, "-m", "paddlewheel", "completion", shell]
     environment = {**os.environ, "PYTHONPATH": PACKAGES}
     return subprocess.run(command, env=environment, capture_output=True, check=True, timeout=60).stdout
@@ -49,7 +49,7 @@ def test_fish_completes(tmp_path):
         assert offered == [wanted], (line, done.stdout, done.stderr)
 
 
-#: Function keys of the test: what the line is goes to a file, and the line is empty again.
+#: Function keys of the test: they write the line to a file and clear it.
 ZSHRC = """
 fpath=(~/.zfunc $fpath)
 autoload -Uz compinit && compinit -u -D

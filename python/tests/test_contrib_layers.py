@@ -19,7 +19,7 @@ def test_ctr_metric_bundle_adds_up_over_batches():
             "y": source.randint(0, 2, (n, 1)).astype("float32"),
         }
         found = exe.run(feed=feed, fetch_list=list(sums))
-    # What Fluid 1.8.5 gives.
+    # The results of Fluid 1.8.5.
     expected = [1.8712225, 3.1875939, 4.7046728, 4.6254373, 4.0, 7.0]
     assert np.concatenate(found) == pytest.approx(expected, rel=1e-6)
 

@@ -38,7 +38,7 @@ def edit(path, old, new):
 
 
 def aucs(log, info="auc"):
-    """What was printed on the way."""
+    """The lines that were printed on the way."""
     return [float(value) for value in re.findall(RECORD % re.escape(info), log, re.MULTILINE)]
 
 
@@ -87,7 +87,7 @@ def test_train_alone(cluster, examples, command, epochs):
     [("python -m paddle.distributed.launch_ps", 2), ("python -m paddlewheel launch_ps", 1)],
 )
 def test_train_two_and_two(cluster, examples, command, epochs):
-    """Async; nobody calls `stop_worker`: the launcher ends the servers."""
+    """Async, without a call of `stop_worker`: the launcher ends the servers."""
     make(examples / "raw_data", 24000, 2)
     script = " train.py --learning_rate 1e-3 --epochs %d" % epochs
     cluster.shell("launch", command + " --worker_num 2 --server_num 2" + script)

@@ -136,7 +136,7 @@ def test_a_reader_feeds_a_test_program_too():
 
 
 def six_batches(iterable, drop_last, trains=False):
-    """What four places make of six batches, pass by pass."""
+    """The results of four places for six batches, pass by pass."""
     x = fluid.data("x", [-1, 1])
     loader = fluid.io.DataLoader.from_generator(
         [x], capacity=8, iterable=iterable, drop_last=drop_last

@@ -1,5 +1,5 @@
-"""What is wrong with files and commands, as a user of `train_from_dataset` learns of it: which file,
-which line, which slot, what was expected, which command; within seconds, and nothing is left behind."""
+"""Errors of files and commands, as a user of `train_from_dataset` learns of them: which file,
+which line, which slot, the expected value, which command; within seconds, and nothing is left behind."""
 
 import gzip
 import os

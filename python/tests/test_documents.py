@@ -124,7 +124,7 @@ def program_000(form):
 
 @pytest.mark.parametrize("form", ["transpiled", "roles"])
 def test_000_by_its_commands(cluster, tmp_path, form):
-    """One server and two trainers. The first form does not tell `transpile` who a trainer is."""
+    """One server and two trainers. The first form does not tell `transpile` the number of a trainer."""
     write(tmp_path / "test_fit_a_line.py", program_000(form))
     port = free_port()
     commands = [text for text in fenced("000", "bash") if text.startswith("PADDLE_")]
@@ -197,7 +197,7 @@ def last_loss(log):
 
 @pytest.mark.parametrize("servers", ["first", "last"])
 def test_002_on_two_machines(cluster, tmp_path, servers):
-    """The shells are the document's, except for the addresses; so is what is said."""
+    """The shells are the document's, except for the addresses; so is their output."""
     write(tmp_path / "train.py", program_002())
     hosts = ["127.0.0.2", "127.0.0.3"]
     port = str(free_port(*hosts))
@@ -392,7 +392,7 @@ print(losses.shape)
 
 # 001 and 004: click-through rate. The network, the reader and the files are those of examples/ctr.
 
-#: What 001 imports.
+#: The imports of 001.
 ARGS = """
 import argparse
 
@@ -408,7 +408,7 @@ def ctr_dnn_model_dataset(numbers, slots, label, embedding_size, sparse_feature_
     loss, auc, _ = clicks.model([numbers, *slots, label], sparse_feature_dim, embedding_size)
     return loss, auc, auc
 """
-#: What 004 speaks of.
+#: The names in 004.
 CTR = """
 import logging
 import time
@@ -459,7 +459,7 @@ def folder(cluster, tmp_path):
 
 
 def program_001():
-    """Its first lines are indented less than the rest, and nobody has made an `optimizer`."""
+    """Its first lines are indented less than the rest, and it does not make an `optimizer`."""
     text = re.sub(r"^  (?=\S)", "    ", indented("001")[0], flags=re.M)
     return after(text, "args = parse_args()", "optimizer = None")
 
@@ -481,7 +481,7 @@ def test_001(cluster, folder, at):
 
 
 def test_004(cluster, folder):
-    """Two servers, two trainers, two epochs; what trainer 0 saved is judged by other clicks."""
+    """Two servers, two trainers, two epochs; the model of trainer 0 is judged by other clicks."""
     make(folder / "raw_data", 10000, 2)
     make(folder / "test_data", 2000, 1, seed=2)
     _, role, network, train, test, zero = fenced("004", "python")

@@ -30,7 +30,7 @@ def processes(cluster):
 
 
 def test_a_trainer_that_is_asked_to_end_has_not_succeeded(processes):
-    """Nobody of ours has started it: Kubernetes and Slurm look at its exit code."""
+    """Started without our launcher: Kubernetes and Slurm look at its exit code."""
     cluster = processes.cluster
     for one in (0, 1):
         processes.server(one)
@@ -273,7 +273,7 @@ def test_targets_are_kept_up_to_date(cluster):
 
 
 def test_a_finished_run_is_begun_anew_by_the_next(cluster):
-    """As pods do it: nobody clears the folder, and each submission has a number of its own."""
+    """As pods do it: the folder is not cleared, and each submission has a number of its own."""
 
     def run(number):
         endpoints = free_endpoints(1)

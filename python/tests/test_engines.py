@@ -38,7 +38,7 @@ def check(cluster, trainers):
 
 
 def slurm(rank, job):
-    """What `srun -n 4` sets for a task, captured from Slurm 22.05."""
+    """The variables that `srun -n 4` sets for a task, captured from Slurm 22.05."""
     return {
         "SLURM_JOB_ID": str(job),
         "SLURM_JOB_NODELIST": "localhost",
@@ -52,7 +52,7 @@ def slurm(rank, job):
 
 
 def volcano(index, task, port):
-    """What Volcano's plugins set."""
+    """The variables of Volcano's plugins."""
     return {
         "VC_TASK_INDEX": str(index),
         "VC_PS_HOSTS": "localhost",
@@ -92,7 +92,7 @@ def test_pods_of_kubernetes(cluster):
 
 
 def meeting(port, **own):
-    """What Kubeflow's PaddleJob sets."""
+    """The variables of Kubeflow's PaddleJob."""
     return {"PADDLE_MASTER": "127.0.0.1:%d" % port, "PADDLE_NNODES": "4", "PADDLE_JOB_ID": "line", **own}
 
 
@@ -139,7 +139,7 @@ def test_ctrl_c_at_the_rendezvous(cluster):
 
 
 def test_the_process_at_the_address_is_started_again(cluster):
-    """It is a server: it comes back with its number, the others tell it who they are, and the job recovers."""
+    """It is a server: it comes back with its number, the others tell it their addresses, and the job recovers."""
     port = free_port()
     job = os.path.join(HERE, "jobs", "recovering.py")
     flags = {"FLAGS_snapshot_dir": "snapshots", "FLAGS_snapshot_secs": "0.2"}
@@ -204,7 +204,7 @@ def test_mpirun(cluster, command):
     """`mpirun -np 4`: even ranks serve, odd ones train."""
     path = installed(command)
     root = {**AS_ROOT, "PADDLE_PORT": str(free_port())}
-    # What a rank prints comes at once: ranks share the output.
+    # The output of a rank comes at once: ranks share the output.
     cluster.shell("mpirun", "env -u PYTHONUNBUFFERED %s -np 4 python %s sync" % (path, SCRIPT), **root)
     log = cluster.expect("mpirun")
     losses = [float(text) for text in re.findall(r"last ([-.e\d]+)", log)]
@@ -212,7 +212,7 @@ def test_mpirun(cluster, command):
     assert len(losses) == 2 and max(losses) < 0.5, log
 
 
-#: Says what a process of a job was told about logs and who may take part.
+#: Prints the variables of a process of a job about logs and access.
 TOLD = """
 import os
 names = ["LOG", "LOG_FORMAT", "TLS", "TLS_CERT", "TLS_NAME", "SECRET_FILE"]
@@ -232,7 +232,7 @@ def test_ranks_are_told_about_logs_and_encryption(cluster, command):
     told = "told server=debug json 1 None job %s\n" % (cluster.folder / "secret")
     log = cluster.expect("launcher")
     assert log.count(told) == 3, log
-    # What ranks say stays as it is; what the launcher says is JSON.
+    # Lines of ranks stay as they are; those of the launcher are JSON.
     own = [json.loads(line) for line in log.splitlines() if line.startswith("{")]
     assert own and all(line["role"] == "launcher" for line in own), log
 
@@ -270,7 +270,7 @@ def test_pods_are_told_about_logs_and_encryption(cluster):
     ):
         assert manifest.count(line) == 2, (line, manifest)
     (cluster.folder / "calls").unlink()
-    # A certificate that is of no use is found before anything is submitted.
+    # A bad certificate is found before anything is submitted.
     gone = certificate.replace("good.pem", "gone.pem")
     cluster.shell("gone", LAUNCH % "k8s" + "--image i %s told.py" % gone)
     assert "gone.pem" in cluster.expect("gone", 1)

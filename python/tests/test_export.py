@@ -1,4 +1,4 @@
-"""What a folder holds, shown and in other formats; rows that come back."""
+"""The contents of a folder, shown and in other formats; rows that come back."""
 
 import os
 import re
@@ -43,7 +43,7 @@ def deep_model(folder, lod_level=0, **saving):
 
 
 def predicted(folder, feed, **loading):
-    """What our executor says."""
+    """The results of our executor."""
     with fluid.scope_guard(fluid.Scope()):
         exe = fluid.Executor()
         program, _, fetch = fluid.io.load_inference_model(str(folder), exe, **loading)
@@ -51,7 +51,7 @@ def predicted(folder, feed, **loading):
 
 
 def in_onnx(path, feed):
-    """What onnxruntime says, after the checker of ONNX has looked at the file."""
+    """The results of onnxruntime, after the checker of ONNX has looked at the file."""
     onnx = pytest.importorskip("onnx", reason="onnx is not installed (make test installs it)")
     runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (make test installs it)")
     onnx.checker.check_model(onnx.load(path), full_check=True)

@@ -1,4 +1,4 @@
-"""Datasets of text files: what they are told, what they give, what they refuse."""
+"""Datasets of text files: their settings, their batches, their errors."""
 
 import gzip
 import os

@@ -1,4 +1,4 @@
-"""What docs/reference/fluid-map.md says of names and errors is so."""
+"""The names and errors in docs/reference/fluid-map.md are true."""
 
 import inspect
 import os

@@ -84,7 +84,7 @@ def test_without_a_gradient_of_a_loss_nothing_is_left_out():
 
 
 def test_a_clone_for_testing_stays_a_part_of_its_job():
-    # Blocks that only a schedule needs go; what the program is apart from its blocks stays.
+    # Blocks that only a schedule needs go; the program apart from its blocks stays.
     loss = layers.mean(layers.fc(layers.data("x", [2]), 1))
     optimizer.SGD(layers.piecewise_decay([1], [0.1, 0.05])).minimize(loss)
     main = fluid.default_main_program()

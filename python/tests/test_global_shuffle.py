@@ -28,7 +28,7 @@ def job(child, tmp_path):
 
 
 def said(log, word):
-    """What a trainer printed behind a word."""
+    """The output of a trainer behind a word."""
     (found,) = re.findall(r"^%s (.*)$" % word, log, re.M)
     return found
 

@@ -144,7 +144,7 @@ def test_all_signs_are_loaded_exported_and_imported(job, tmp_path):
 
 
 def train(folder, mode, layer, height, optimizer="sgd", start="half"):
-    """Runs `sign_rows.py` with two servers and a trainer, or alone; what it wrote, and the log of the trainer."""
+    """Runs `sign_rows.py` with two servers and a trainer, or alone; returns its output and the log of the trainer."""
     folder.mkdir()
     cluster, arguments = Cluster(folder), (SIGN_ROWS, mode, layer, height, optimizer, start, str(folder))
     try:
@@ -164,7 +164,7 @@ def train(folder, mode, layer, height, optimizer="sgd", start="half"):
 
 
 def expected_rows():
-    """What rows that start as a half are in the end, by steps of SGD."""
+    """The last values of rows that start as a half, by steps of SGD."""
     named = sign_rows.batches(sign_rows.SIGNS).reshape(-1).tolist()
     step = sign_rows.RATE / (sign_rows.BATCH * sign_rows.WIDTH)
     return {sign: 0.5 - step * named.count(sign) for sign in sign_rows.SIGNS}

@@ -26,7 +26,7 @@ def quick(**options):
 
 
 def users(n=40, times=20):
-    """Users of 2^63 and more, of whom every other one clicks."""
+    """Users of 2^63 and more; every other one clicks."""
     ids = [BIG + 4096 + k for k in range(n)] * times
     return ids, [k % 2 for k in range(n)] * times
 
@@ -38,7 +38,7 @@ def forms(columns, folder):
     yield "rows", [dict(zip(names, row)) for row in rows]
     frame = pandas.DataFrame({name: pandas.Series(values, dtype=object) for name, values in columns.items()})
     yield "objects", frame
-    # What pandas infers from such ids beside a missing one is a float.
+    # pandas infers floats from such ids beside a missing one.
     typed = pandas.DataFrame({name: pandas.array(values, "UInt64") for name, values in columns.items()})
     yield "typed", typed
     path = folder / "table.csv"

@@ -8,7 +8,7 @@ from paddlewheel.fluid import initializer
 
 
 def start(init, shape=(40, 50), seed=7):
-    """What a weight starts with."""
+    """The first values of a weight."""
     fluid.default_startup_program().random_seed = seed
     x = fluid.layers.data("x", [shape[0]])
     fluid.layers.fc(x, shape[1], param_attr=fluid.ParamAttr(name="w", initializer=init))

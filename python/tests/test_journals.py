@@ -8,7 +8,7 @@ import signal
 import pytest
 from clusters import Cluster, wait_until
 
-#: Fetches a row of numbers at each step, until there is a file `enough`; what it saves depends on all steps. Trains at most
+#: Fetches a row of numbers at each step, until there is a file `enough`; its saved files depend on all steps. Trains at most
 #: `STEPS` steps.
 SCRIPT = '''
 import os, sys, time

@@ -1,4 +1,4 @@
-"""Processes of real jobs are killed at random moments; what the jobs save is what it should be.
+"""Processes of real jobs are killed at random moments; the jobs save the files that they should.
 
 `make soak` does the same much longer; rig/kills.py says what is drawn and compared.
 """

@@ -105,7 +105,7 @@ for n in range(20000):
     environment = {**os.environ, "PYTHONPATH": PACKAGES}
     job = subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True)
     try:
-        # Nothing is read before; what they write is much more than pipes hold.
+        # Nothing is read before; their output is much more than pipes hold.
         wait_until("both write", lambda: all((tmp_path / ("begun-%d" % at)).exists() for at in range(2)))
         said, _ = job.communicate(timeout=60)
     finally:

@@ -9,7 +9,7 @@ from paddlewheel.fluid.layer_helper import LayerHelper
 
 
 def run(fetch, feed=None, times=1):
-    """What variables hold after the program has run so many times."""
+    """The values of variables after the program has run so many times."""
     exe = fluid.Executor(fluid.CPUPlace())
     if fluid.default_startup_program().global_block().ops:
         exe.run(fluid.default_startup_program())
@@ -183,7 +183,7 @@ def test_an_index_of_another_type():
 
 
 def test_unknown_sizes_end_no_iteration():
-    """A batch of unknown size is no list."""
+    """A batch of unknown size is not a list."""
     with pytest.raises(TypeError, match="`y`"):
         list(layers.data("y", [3]))
 
@@ -394,7 +394,7 @@ def test_while_loop_and_cond():
 
 
 def test_lists_of_tensors():
-    """What is written into a list can be read, counted and joined."""
+    """Values that are written into a list can be read, counted and joined."""
     x, feed = cube()
     array = layers.create_array("float32")
     zero, one = number(0), number(1)
@@ -507,7 +507,7 @@ def test_blocks_close_after_an_exception():
 
 
 def test_switch_needs_a_case_first():
-    """`default` alone is refused, as is a condition that is no truth value."""
+    """`default` alone is refused, as is a condition that is not a truth value."""
     with layers.Switch() as switch:
         with pytest.raises(ValueError, match="Switch.*at least one"):
             switch.default()

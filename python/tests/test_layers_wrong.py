@@ -1,4 +1,4 @@
-"""What layers say to wrong arguments."""
+"""Errors of layers about wrong arguments."""
 
 import pytest
 

@@ -50,7 +50,7 @@ def environment(**variables):
 
 
 def run(folder, *arguments, **variables):
-    """Runs a command; what came of it."""
+    """Runs a command; returns its result."""
     command = [sys.executable, *arguments]
     return subprocess.run(
         command, cwd=folder, env=environment(**variables), capture_output=True, text=True, timeout=LIMIT
@@ -82,7 +82,7 @@ def on_terminal(folder, *arguments, **variables):
 
 
 def job(folder, *options, **variables):
-    """A job of one server and one trainer; what the launcher said, and the logs of both."""
+    """A job of one server and one trainer; returns the launcher's output, and the logs of both."""
     (folder / "train.py").write_text(TRAIN)
     sizes = ["--worker_num", "1", "--server_num", "1"]
     done = run(folder, "-m", "paddlewheel", "launch_ps", *sizes, *options, "train.py", **variables)
@@ -186,7 +186,7 @@ def test_a_terminal_shows_how_far_it_is(tmp_path, kind, phases):
     if "training" in phases:
         assert re.search(r"training .*samples/s, .*loss \d", got), got
     assert got.rstrip().endswith("the end"), got
-    # Where nothing moves, nothing is said of what is short.
+    # Without a terminal, short phases print nothing.
     done = run(tmp_path, "train.py", kind, SLOW)
     assert done.returncode == 0 and "samples, " not in done.stderr and "\x1b" not in done.stderr, done.stderr
     code, got = on_terminal(tmp_path, "train.py", kind, SLOW, PADDLEWHEEL_PROGRESS="off")
@@ -273,7 +273,7 @@ def test_a_log_says_now_and_then_how_far_a_job_is(tmp_path):
     lines = ("300 %s 1 %d\n" % (" ".join(["%d" % (n % 100)] * 300), n * 7 // 3 % 2) for n in range(1500))
     (tmp_path / "data").write_text("".join(lines))
     sizes = ["--worker_num", "1", "--server_num", "1"]
-    # It takes three seconds. The first lines may come when nobody knows yet how long the rest takes.
+    # It takes three seconds. The first lines may come before the time for the rest is known.
     variables = {"PADDLEWHEEL_PROGRESS_SECS": "0.2"}
     done = run(tmp_path, "-m", "paddlewheel", "launch_ps", *sizes, "train.py", SLOW, **variables)
     assert done.returncode == 0, done.stderr
@@ -308,7 +308,7 @@ fluid.io.load_persistables(exe, "model")
 def test_everything_that_takes_long_says_how_long_the_rest_takes(tmp_path):
     data(tmp_path, 150000)
     (tmp_path / "many.py").write_text(MANY)
-    # Lines as often as they can come: what is under test takes parts of a second.
+    # Lines as often as they can come: the work under test takes parts of a second.
     often = {"PADDLEWHEEL_PROGRESS_SECS": "0.001"}
     done = run(tmp_path, "many.py", **often)
     assert done.returncode == 0, done.stderr

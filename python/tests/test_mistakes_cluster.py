@@ -131,7 +131,7 @@ JOB = {
     "PADDLE_TRAINER_ID": "0",
     "PADDLE_PSERVERS_IP_PORT_LIST": SERVER,
 }
-#: What is wrong with the environment of a process, and the words about it.
+#: Mistakes in the environment of a process, and the words about them.
 ENVIRONMENTS = {
     "nothing is set": (None, ["PADDLE_PSERVERS_IP_PORT_LIST is not set"]),
     "a role that is not there": (

@@ -1,4 +1,4 @@
-"""Mistakes on the command line, and jobs that end otherwise than meant: what the launcher must say."""
+"""Mistakes on the command line, and jobs that end otherwise than meant: the words of the launcher."""
 
 import os
 import re

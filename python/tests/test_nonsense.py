@@ -69,7 +69,7 @@ def run(made):
 
 
 def nonsense():
-    """What a parameter may be given by somebody who errs."""
+    """Wrong values that a user may give a parameter."""
     made = variables()
     plain = [
         None, [], (), "", "x", 0, 1, -1, 2, 3, 10**12, -(10**12), 0.5, float("nan"), float("inf"),
@@ -82,14 +82,14 @@ def nonsense():
 
 
 def call(layer, arguments):
-    """Calls a layer; an error of any sort is fine as long as it is no panic."""
+    """Calls a layer; an error of any sort is fine as long as it is not a panic."""
     try:
         made = layer(**arguments)
     except Exception as error:
         text = str(error)
         assert "panicked" not in text and "PanicException" not in text, text
         return None
-    except BaseException as error:  # A panic is no Exception.
+    except BaseException as error:  # A panic is not an Exception.
         said = {name: describe(value) for name, value in arguments.items()}
         pytest.fail("{} in {}({})".format(error, getattr(layer, "__name__", layer), said))
     return made
@@ -155,7 +155,7 @@ def test_an_operator_without_its_inputs_says_so(op):
                     call(fluid.Executor().run, {"program": program, "feed": fed(2)})
 
 
-#: What a required argument of this name is when nothing else is wrong.
+#: The value of a required argument of this name when nothing else is wrong.
 NUMBERS = {
     "act": "relu",
     "array": None,

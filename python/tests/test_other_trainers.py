@@ -1,4 +1,4 @@
-"""A job goes on with another number of trainers: the pass that was interrupted is finished, and every sample of it counts once."""
+"""A job continues with another number of trainers: the interrupted pass is finished, and every sample of it counts once."""
 
 import collections
 import os
@@ -89,7 +89,7 @@ def test_passes_that_were_made_are_not_made_again(counting):
     job.start(2)
     wait_until("a pass", lambda: "pass 1\n" in job.log("workerlog.0"), context=job.logs)
     job.stop_after(1)
-    # What is left must last for three cuts, also on a busy machine.
+    # The rest must last for three cuts, also on a busy machine.
     job.variables["PACE"] = "0.2"
     job.start(3, "--resume", "snapshots")
     job.stop_after(3)

@@ -3,7 +3,7 @@
 A block of Python begins with a comment that is the name of its file. A block of `bash` is run with
 `sh -e`, with this package's `python` and `paddlewheel`. A block of `text` behind it has lines that the
 commands print. Ports are replaced by free ones. `kubectl` and `sbatch` are stand-ins here that check
-what they are given; `make interop` runs the real Slurm.
+their input; `make interop` runs the real Slurm.
 """
 
 import os
@@ -23,7 +23,7 @@ PAGES = ["many-machines.md", "modes.md", "checkpoints.md", "engines.md", "stuck.
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 LIMIT = 180
 
-#: What a page may leave to an earlier page.
+#: The names that a page may take from an earlier page.
 FROM = {page: "many-machines.md" for page in PAGES if page != "many-machines.md"}
 
 SHIMS = {
@@ -116,7 +116,7 @@ def test_no_command_of_a_page_is_left_out():
 
 
 def test_ten_lines_are_enough():
-    """What the page marks as new, without its imports."""
+    """The code that the page marks as new, without its imports."""
     (text,) = (body for language, body in blocks("many-machines.md") if body.startswith("# train.py"))
     new = re.findall(r"# >>>\n(.*?)# <<<", text, re.DOTALL)
     lines = [line.strip() for part in new for line in part.splitlines() if line.strip()]

@@ -310,7 +310,7 @@ def test_places_share_counters_where_fluids_share_memory(monkeypatch, kind, n_co
     strategy = fluid.BuildStrategy()
     if kind == "reduces":
         strategy.reduce_strategy = fluid.BuildStrategy.ReduceStrategy.Reduce
-    # What Fleet sets: Fluid's places run apart then, and the first one's values are returned.
+    # The settings of Fleet: Fluid's places run apart then, and the first one's values are returned.
     strategy.async_mode = kind == "job"
     program = fluid.CompiledProgram(fluid.default_main_program()).with_data_parallel(
         loss_name=loss.name, build_strategy=strategy

@@ -1,4 +1,4 @@
-"""Who may read what a job writes: the umask decides, but snapshots are for the user alone."""
+"""The permissions of a job's files: the umask decides, but snapshots are for the user alone."""
 
 import os
 

@@ -20,7 +20,7 @@ FEEDS = predicting.SLOTS + ["dense"]
 
 @pytest.fixture(scope="module", params=["sync", "async"])
 def saved(request, tmp_path_factory):
-    """What a job of two servers and two workers saved."""
+    """The files that a job of two servers and two workers saved."""
     folder = str(tmp_path_factory.mktemp("predicting"))
     cluster = Cluster(tmp_path_factory.mktemp("job"))
     try:

@@ -115,7 +115,7 @@ def test_link_local_addresses_are_private(machines):
 
 
 def test_a_stranger_who_comes_later_is_refused(machines):
-    """A trainer's number from another key: the stranger learns whose it is, and the job goes on."""
+    """A trainer's number from another key: the stranger learns whose it is, and the job continues."""
     job = Job(machines(A, B, C), [A, B], 2, 3000)
     for at in (0, 1):
         job.server(at)
@@ -168,7 +168,7 @@ def test_a_trainer_is_started_again_with_its_key(machines):
 
 
 def test_a_folder_that_cannot_be_written_is_named(machines):
-    """The job goes on; a line says what follows."""
+    """The job continues; a line says what follows."""
     job = Job(machines(A), [A], 1, 5, XDG_STATE_HOME="/proc/no")
     job.server(0)
     job.trainer(0, A)
@@ -191,7 +191,7 @@ def test_processes_that_are_killed_come_back(machines):
     wait_until("keys of both trainers", lambda: len(known(keys)) == 2)
     assert all(os.stat(os.path.join(keys, name)).st_mode & 0o077 == 0 for name in os.listdir(keys))
     job.machines.kill("trainer 1")
-    # Somebody else cannot be that trainer meanwhile.
+    # Another process cannot be that trainer meanwhile.
     job.trainer(1, C, "stranger", FLAGS_snapshot_dir=str(folder.folder / "of the stranger"))
     assert job.machines.wait("stranger") != 0
     assert "the number of trainer 1 is taken by another key" in job.machines.log("stranger")
@@ -218,7 +218,7 @@ def known(keys):
 
 
 def test_a_trainer_notices_another_server(machines):
-    """Somebody has taken the address of a server that ended."""
+    """Another process has taken the address of a server that ended."""
     job = Job(machines(A, B), [A], 1, 1000000)
     job.server(0)
     job.trainer(0, B)
@@ -267,7 +267,7 @@ def test_a_process_with_a_secret_does_not_meet_one_without(machines):
 
 
 def test_processes_meet_at_a_rendezvous_without_a_secret(machines):
-    """PADDLE_MASTER: nobody knows the others' addresses."""
+    """PADDLE_MASTER: no process knows the others' addresses."""
     job = machines(A, B, C)
     path = write(job.folder / "train.py", short_job(3000))
     shared = {"PADDLE_MASTER": A + ":36000", "PADDLE_NNODES": "3"}

@@ -133,7 +133,7 @@ def test_a_pass_has_the_exact_numbers_of_its_samples(tmp_path):
     expected = area(hits, labels)
     mean = -np.mean(np.log(np.where(labels == 1, hits, 1 - hits) + 1e-4))
     for _ in range(2):
-        # The second pass counts from zero, although the counters of the program go on.
+        # The second pass counts from zero, although the counters of the program continue.
         exe.train_from_dataset(dataset=dataset, fetch_list=[loss, auc], print_period=1000)
         one = exe.last_pass
         assert (one.batches, one.samples) == (5, 40) and one[:2] == (5, 40)
@@ -149,7 +149,7 @@ def test_a_pass_has_the_exact_numbers_of_its_samples(tmp_path):
 
 @pytest.mark.parametrize("mode", ["sync", "async"])
 def test_figures_of_a_job_are_those_of_all_samples(tmp_path, mode):
-    """Two servers and two trainers, each a process: what they found together is what one finds with all samples."""
+    """Two servers and two trainers, each a process: their common result is that of one process with all samples."""
     jobs = os.path.join(HERE, "jobs")
     cluster = Cluster(tmp_path)
     try:

@@ -1,4 +1,4 @@
-"""Processes of a job are killed while their script runs its own steps, and the job goes on as if they had not."""
+"""Processes of a job are killed while their script runs its own steps, and the job continues as if they had not."""
 
 import hashlib
 import os
@@ -12,7 +12,7 @@ from conftest import HERE, files_in
 
 JOB = os.path.join(HERE, "jobs", "recovering.py")
 STEPS = 400
-#: Modes in which nobody waits are quick.
+#: Modes without waits are quick.
 QUICK_STEPS = 1500
 
 
@@ -30,7 +30,7 @@ class Job:
         self.start()
 
     def start(self, *more):
-        """The same command again goes on with the job."""
+        """The same command again resumes the job."""
         command = ["-m", "paddlewheel", "launch_ps", "--worker_num", "2", "--server_num", str(self.n_servers)]
         if self.snapshots:
             command += ["--snapshot_dir", "snapshots", "--snapshot_secs", "0.2", "--max_restarts", "100"]
@@ -82,7 +82,7 @@ class Job:
         return found
 
     def saved(self):
-        """What was saved, and what the scripts saw."""
+        """The saved files, and the observations of the scripts."""
         model = self.folder / "model"
         files = {name: hashlib.sha256((model / name).read_bytes()).hexdigest() for name in files_in(model)}
         return files, [(self.folder / ("seen.%d" % rank)).read_text() for rank in (0, 1)]
@@ -106,7 +106,7 @@ def job(tmp_path):
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
-    """A sync job in which nobody dies, and that keeps no cuts."""
+    """A sync job without deaths and without cuts."""
     calm = Job(tmp_path_factory.mktemp("calm") / "job", "sync", snapshots=False)
     try:
         calm.finish()
@@ -151,7 +151,7 @@ def test_every_step_counts_once_in_other_modes(job, mode):
 
 
 def geo_after(n_steps, every=100):
-    """What two trainers have sent, of which each sends half of what it has not sent, every so many steps."""
+    """The sums that two trainers have sent, of which each sends half of the unsent rest, every so many steps."""
     sent, pending = 0.0, 0.0
     for step in range(n_steps):
         pending -= 0.25 * (step % 8 + 1)
@@ -164,7 +164,7 @@ def test_a_whole_job_that_was_asked_to_end_goes_on_when_it_is_started_again(job,
     stopped = job("stopped", "sync")
     stopped.wait_for_step(60, n_cuts=1)
     stopped.cluster.signal("launcher", signal.SIGTERM)
-    # It has not finished: what comes after it in a script must not run.
+    # It has not finished: the lines after it in a script must not run.
     assert stopped.cluster.wait("launcher") == 75, stopped.logs()
     assert "the job has not finished (exit code 75)" in stopped.cluster.log("launcher"), stopped.logs()
     assert "it ends now" in stopped.log("workerlog.0"), stopped.logs()

@@ -1,4 +1,4 @@
-"""Processes of a job are killed in the middle of passes over datasets, and the job goes on as if they had not."""
+"""Processes of a job are killed in the middle of passes over datasets, and the job continues as if they had not."""
 
 import os
 import random

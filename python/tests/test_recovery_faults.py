@@ -1,4 +1,4 @@
-"""A job goes on while its disk of snapshots is full or read-only, when processes stand still, and when a cut is damaged.
+"""A job continues while its disk of snapshots is full or read-only, when processes stand still, and when a cut is damaged.
 
 `python rig/faults.py` does the same again and again.
 """
@@ -118,7 +118,7 @@ def test_who_stands_still_takes_its_place_again(job, undisturbed, who, seconds):
 def test_a_damaged_newest_cut_is_not_the_end(job, undisturbed, n_damaged):  # noqa: F811
     disturbed = job("disturbed", "sync", PACE=PACE)
     disturbed.wait_for_step(20, n_cuts=4)
-    # Nobody makes another cut meanwhile, and the launcher must not start the server before its files are damaged.
+    # No other cut is made meanwhile, and the launcher must not start the server before its files are damaged.
     trainers = [disturbed.pid("trainer.%d" % rank) for rank in (0, 1)]
     for trainer in trainers:
         os.kill(trainer, signal.SIGSTOP)
@@ -193,7 +193,7 @@ def test_a_clock_that_jumps_changes_nothing(clock, tmp_path, job, undisturbed): 
 
 
 class Processes:
-    """Two servers and two trainers that nobody starts again; there is no cut unless somebody asks for one."""
+    """Two servers and two trainers that are not started again; there is no cut unless one is requested."""
 
     def __init__(self, cluster):
         self.cluster, self.endpoints = cluster, free_endpoints(2)

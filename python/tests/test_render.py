@@ -1,4 +1,4 @@
-"""What `paddlewheel render` prints is what clusters take.
+"""Clusters accept the output of `paddlewheel render`.
 
 Kubernetes' own schemas are compared where `kubernetes-validate` is installed (`make interop` installs it). The
 structure is checked here in any case, with a reader for the part of YAML that is printed.
@@ -147,7 +147,7 @@ def pods_of(found):
 
 
 def breaches(pod):
-    """What the Pod Security standard "restricted" has against a pod."""
+    """The objections of the Pod Security standard "restricted" to a pod."""
     wrong = [name for name in ("hostNetwork", "hostPID", "hostIPC") if pod.get(name)]
     kinds = {"configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "persistentVolumeClaim", "projected", "secret"}
     wrong += [volume["name"] for volume in pod.get("volumes", []) if not set(volume) - {"name"} <= kinds]

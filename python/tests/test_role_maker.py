@@ -1,4 +1,4 @@
-"""Who a process is, as scripts ask for it."""
+"""The role of a process, as scripts ask for it."""
 
 import pytest
 

@@ -10,14 +10,14 @@ from test_recovery import Job, job  # noqa: F401  (a fixture)
 
 
 def calm(job, name, n_servers, **variables):  # noqa: F811
-    """What a job saves and sees that has this number of servers all the time."""
+    """The files and observations of a job that has this number of servers all the time."""
     calm = job(name, "sync", snapshots=False, n_servers=n_servers, **variables)
     calm.finish()
     return calm.saved()
 
 
 def scale(scaled, n_servers, code=0):
-    """Asks for another number of servers; what the command says."""
+    """Asks for another number of servers; returns the output of the command."""
     scaled.cluster.start("scale", "-m", "paddlewheel", "scale", "snapshots", "--servers", str(n_servers))
     assert scaled.cluster.wait("scale") == code, scaled.logs()
     return scaled.cluster.log("scale")
@@ -31,7 +31,7 @@ def took_over(scaled, log):
 
 
 def keep_waiting(scaled, server):
-    """A new server does not begin until the file is removed, so nobody turns to the others, which stand by."""
+    """A new server does not begin until the file is removed, so no trainer turns to the others, which stand by."""
     file = scaled.folder / ("no_turn.%d" % server)
     file.touch()
     return file

@@ -1,4 +1,4 @@
-"""What clients of `paddlewheel serve` cannot do to it and to each other, and how it begins and ends: real sockets."""
+"""Clients of `paddlewheel serve` cannot harm it or each other; its start and its end: real sockets."""
 
 import contextlib
 import http.client
@@ -248,7 +248,7 @@ def starting(folder, model):
 
 
 def readiness(serving):
-    """What it says, as soon as it listens."""
+    """Its output, as soon as it listens."""
 
     def asked():
         try:
@@ -269,7 +269,7 @@ def test_it_is_ready_when_the_model_is_loaded(model, tmp_path):
 
 
 def test_it_says_that_the_model_is_being_loaded(model, tmp_path):
-    """The program is a pipe: whoever opens it waits until somebody writes."""
+    """The program is a pipe: a reader waits until a process writes."""
     shutil.rmtree(model + "/.paddlewheel", ignore_errors=True)
     os.unlink(model + "/__model__")
     os.mkfifo(model + "/__model__")

@@ -45,7 +45,7 @@ def clicks(n=3000, seed=0):
 
 
 class Frame:
-    """What has columns."""
+    """An object with columns."""
 
     def __init__(self, columns):
         self.held = columns
@@ -153,7 +153,7 @@ def raw(columns):
 
 
 def test_a_saved_model_is_used_with_the_columns_of_training(model, tmp_path):
-    """A predictor and a server encode them. A column of whole numbers would else be taken for ids, and nobody would notice."""
+    """A predictor and a server encode them. A column of whole numbers would else be taken for ids, without any error."""
     test = part(clicks(seed=3), slice(0, 300))
     expected = model.predict(test)
     model.save(tmp_path / "model")
@@ -532,7 +532,7 @@ numpy.save("predicted-%s.npy" % rank, m.predict(clicks(seed=1)))
 
 @pytest.mark.parametrize("victim", ["0", "1"])
 def test_a_worker_that_is_killed_changes_nothing(tmp_path, victim):
-    """In a job with snapshots, of two servers and two workers: each has the model of a job that nobody disturbs."""
+    """In a job with snapshots, of two servers and two workers: each has the model of an undisturbed job."""
     here = os.path.dirname(os.path.abspath(__file__))
     predicted = {}
     for name in ("calm", "disturbed"):
@@ -557,7 +557,7 @@ def test_a_worker_that_is_killed_changes_nothing(tmp_path, victim):
     assert numpy.array_equal(predicted["calm"][0], predicted["disturbed"][0])
 
 
-# Real data: what may not be passed on is used where it is at hand. Full figures: docs/guides/ctr.md.
+# Real data: files that may not be passed on are used where they are at hand. Full figures: docs/guides/ctr.md.
 
 
 @pytest.fixture(scope="module")

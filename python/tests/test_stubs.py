@@ -15,7 +15,7 @@ STUBS = pathlib.Path(paddlewheel.__file__).with_name("_core.pyi")
 
 
 def said(nodes):
-    """What a stub declares: name -> parameters of a function, members of a class, or None."""
+    """The declarations of a stub: name -> parameters of a function, members of a class, or None."""
     found = {}
     for node in nodes:
         if isinstance(node, ast.ClassDef):
@@ -90,7 +90,7 @@ def is_native(value):
 def modules():
     yield paddlewheel
     for found in pkgutil.walk_packages(paddlewheel.__path__, "paddlewheel."):
-        # What begins with an underscore is not public, and one of them runs when imported.
+        # Names that begin with an underscore are not public, and one of these modules runs when imported.
         if "._" not in found.name:
             yield importlib.import_module(found.name)
 

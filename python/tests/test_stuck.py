@@ -23,7 +23,7 @@ def trainer(cluster, endpoints, at=0, trainers=1, mode="sync", **more):
 
 
 def not_ready(cluster, endpoint):
-    """A trainer says whom it waits for, and gives up in time."""
+    """A trainer names the process that it waits for, and gives up in time."""
     log = cluster.expect("trainer 0", 1)
     assert "server not ready, wait 3 sec to retry...\n" in log
     assert "not ready endpoints:['%s']" % endpoint in log

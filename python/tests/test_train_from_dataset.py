@@ -1,4 +1,4 @@
-"""Passes over datasets: what is trained, printed, handed to a handler, and refused."""
+"""Passes over datasets: training, printing, handlers, and errors."""
 
 import os
 import pathlib
@@ -191,7 +191,7 @@ def test_inference_counts_from_zero_and_leaves_the_counters_of_training(tmp_path
         said = capsys.readouterr().out
         assert said.count("AUC\t") == 1 and said.count("clicks\t") == 1 and "guess" not in said
         assert all((a == b).all() for a, b in zip(before, counts()))
-    # Who sets the counters to zero has them counted on, as in Fluid.
+    # A script that sets the counters to zero has them continue from there, as in Fluid.
     for state in states:
         tensor = fluid.global_scope().find_var(state.name).get_tensor()
         tensor.set(np.zeros(tensor.shape(), "int64"), fluid.CPUPlace())

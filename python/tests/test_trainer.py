@@ -105,7 +105,7 @@ def test_wrong_arguments_are_refused(tmp_path, monkeypatch):
 
 
 def test_a_damaged_checkpoint_is_not_taken(tmp_path, capfd):
-    """The newest whole one is; that it is not the newest is said."""
+    """The newest whole one is; a line says that it is not the newest."""
     exe = fluid.Executor(fluid.CPUPlace())
     train_func()
     exe.run(fluid.default_startup_program())

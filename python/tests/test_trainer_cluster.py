@@ -1,4 +1,4 @@
-"""The event trainer in a job: what was killed goes on from its checkpoint, as if nothing had been."""
+"""The event trainer in a job: killed processes resume from their checkpoint, as if nothing had been."""
 
 import hashlib
 import os
@@ -23,7 +23,7 @@ class Job:
         self.cluster = Cluster(folder)
 
     def start(self, **variables):
-        """Starts all; the same again goes on."""
+        """Starts all; the same call again resumes."""
         endpoints = free_endpoints(2)
         for at in (0, 1):
             own = {"server": server_variables(endpoints, at, 2), "trainer": trainer_variables(endpoints, at, 2)}
@@ -43,13 +43,13 @@ class Job:
         return self.saved()
 
     def saved(self):
-        """What was saved, file by file, but for the list of it."""
+        """The saved files, one by one, but for the list of them."""
         model = self.folder / "model"
         files = [path for path in model.rglob("*") if path.is_file() and ".paddlewheel" not in path.parts]
         return {str(path.relative_to(model)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
     def points(self):
-        """What is in the folder of checkpoints."""
+        """The entries of the folder of checkpoints."""
         points = self.folder / "points"
         return saved_in(points) if points.exists() else []
 
@@ -186,7 +186,7 @@ class Machines:
         self.clusters = [Cluster(own) for own in self.folders]
 
     def start(self, **variables):
-        """Starts all; the same again goes on."""
+        """Starts all; the same call again resumes."""
         endpoints, ips = free_endpoints(2), ["127.0.0.1", "127.0.0.2"]
         alone = {"PADDLE_TRAINER_IPS": ",".join(ips), "PADDLE_PSERVER_PORT": str(free_port(*ips))}
         for at, cluster in enumerate(self.clusters):
@@ -201,7 +201,7 @@ class Machines:
         return [(cluster, part) for cluster in self.clusters for part in self.parts]
 
     def merge(self):
-        """What the documents tell users to do: all machines get all parts of all checkpoints."""
+        """The advice of the documents: all machines get all parts of all checkpoints."""
         for source, target in (self.folders, self.folders[::-1]):
             for path in sorted((source / "points").rglob("*")):
                 copy = target / path.relative_to(source)

@@ -235,7 +235,7 @@ def test_the_trainer_waits_once_for_servers():
         listening.listen()
         t = split(pservers="127.0.0.1:%d" % listening.getsockname()[1])
         t.get_trainer_program()
-    # The server is gone; nobody looks again.
+    # The server is gone; no process looks again.
     assert t.get_trainer_program() is fluid.default_main_program()
 
 

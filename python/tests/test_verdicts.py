@@ -1,4 +1,4 @@
-"""What the page and the console say a job suffers from, each cause made with real processes."""
+"""The obstacles of a job on the page and on the console, each cause made with real processes."""
 
 import contextlib
 import http.client
@@ -22,7 +22,7 @@ MINUTES = 180
 KEPT = ["--snapshot_dir", "snapshots", "--snapshot_secs", "0.5", "--max_restarts", "20"]
 
 
-#: Starts a program that comes before the others of a busy machine, if root asks for it; what it suffers from is its own then.
+#: Starts a program that comes before the others of a busy machine, if root asks for it; its obstacle is its own then.
 FIRST = 'echo -15 > /proc/self/autogroup; exec nice -n -15 "$@"' if os.geteuid() == 0 else 'exec "$@"'
 FIRST = ("/bin/sh", "-c", FIRST, "sh")
 
@@ -42,7 +42,7 @@ class Judged:
         self.cluster._start("launcher", [*prefix, *command], {"PADDLEWHEEL_PROGRESS_SECS": "1", **variables})
 
     def view(self):
-        """What the page shows; None while there is none."""
+        """The contents of the page; None while there is none."""
         try:
             return json.loads(get(self.web, "/job.json")[1])
         except OSError:
@@ -72,7 +72,7 @@ class Judged:
         self.wait("training", ready)
 
     def states(self):
-        """What the processes that answer say, by name."""
+        """The states of the processes that answer, by name."""
         found = {}
         for line in get(self.web, "/metrics")[1].splitlines():
             labels = re.match(r"paddlewheel_process_up\{(.*)\} 1", line)
@@ -198,7 +198,7 @@ BUSY = "import os\nos.sched_setaffinity(0, {%d})\nwhile True: pass"
 
 
 def test_processes_that_compete_for_one_processor(job):
-    """Busy programs of somebody else on the processor that the job may use."""
+    """Busy programs of another user on the processor that the job may use."""
     processor = min(os.sched_getaffinity(0))
     job.start(servers=1, trainers=1, prefix=("taskset", "-c", str(processor)))
     job.wait_for_training()
@@ -310,7 +310,7 @@ def test_servers_that_have_left_are_not_on_the_page(job):
     running = lambda view: all(process["condition"] == "running" for process in view["processes"])  # noqa: E731
     view = job.wait("one server", lambda view: names(view) == left and running(view))
     assert "has left the job" in json.dumps(view["events"])
-    # What trainers did in the last seconds may be waits for servers that have left.
+    # The work of trainers in the last seconds may be waits for servers that have left.
     parts = lambda view: [part["name"] for process in view["processes"] for part in process["parts"]]  # noqa: E731
     job.wait("no other server", lambda view: not re.search(r"waiting for \d", " ".join(parts(view))))
     job.end()

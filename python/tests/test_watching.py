@@ -1,4 +1,4 @@
-"""What a job shows while it runs: HTTP of every process, the page in a real browser, files, and what bad
+"""The view of a running job: HTTP of every process, the page in a real browser, files, and the harm that bad
 clients can do."""
 
 import json
@@ -50,7 +50,7 @@ class Job:
         self.cluster.start("launcher", "-m", "paddlewheel", "launch_ps", *options, *script, **variables)
 
     def view(self):
-        """What the page shows; None while there is none."""
+        """The contents of the page; None while there is none."""
         try:
             return json.loads(get(self.web, "/job.json")[1])
         except OSError:

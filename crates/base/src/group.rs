@@ -2,7 +2,7 @@
 //!
 //! The group is led by a keeper: a shell that does nothing but hold one end of a pipe. When the
 //! launcher goes, however it goes (`kill -9`, out of memory), the pipe breaks and the keeper ends
-//! the whole group. So nobody is left behind, and this needs no `unsafe`.
+//! the whole group. So no process outlives the launcher, and this needs no `unsafe`.
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -64,7 +64,7 @@ impl ProcessGroup {
     }
 
     fn send(&self, signal: Signal) {
-        // The leader has not been waited for, so its number is nobody else's.
+        // The leader has not been reaped, so its process ID cannot belong to another process.
         if let Some(group) = Pid::from_raw(self.leader.id().cast_signed()) {
             let _ = kill_process_group(group, signal);
         }

@@ -1,4 +1,4 @@
-//! Which of the known names somebody meant who wrote an unknown one.
+//! The known name that was probably meant by an unknown one.
 
 use std::fmt;
 

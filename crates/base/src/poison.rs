@@ -1,8 +1,8 @@
 //! Locks after a panic.
 //!
 //! A thread that panics while it holds a lock poisons the lock. The panic itself is reported as a bug.
-//! Other threads go on with what the lock holds, so that they can report their own errors and stop in
-//! good order. Every lock of the workspace is taken in this way; a test checks it.
+//! Other threads continue with the contents of the lock, so that they can report their own errors and
+//! stop in good order. Every lock of the workspace is taken in this way; a test checks it.
 
 use std::sync::{LockResult, PoisonError};
 

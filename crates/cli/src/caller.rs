@@ -1,4 +1,4 @@
-//! Who called the command.
+//! The caller of the command.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use fleet::{Interpreter, ScriptCommand};
 
 use crate::error::Result;
 
-/// Who called the command: a Python with our package, or nobody that knows one.
+/// The caller of the command: a Python with our package, or a plain program.
 #[derive(Clone, Debug)]
 pub struct Caller {
     python: Option<Interpreter>,
@@ -36,8 +36,8 @@ impl Caller {
         }
     }
 
-    /// What starts the processes of a job. An executable needs no Python; that a script is not there is said
-    /// by the launcher.
+    /// The programs that start the processes of a job. An executable needs no Python; the launcher reports a
+    /// missing script.
     pub(crate) fn host(&self, script: &ScriptCommand) -> Result<Host> {
         let needs_python = script.is_python() && script.path.exists();
         if needs_python || self.python.is_some() {

@@ -1,11 +1,11 @@
-//! What can go wrong in a command.
+//! Errors of commands.
 
 use std::io;
 
 /// Or what went wrong.
 pub(crate) type Result<T> = std::result::Result<T, Error>;
 
-/// What can go wrong in a command; the crates that do the work have the words.
+/// An error of a command; the crates that do the work have the words.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     #[error(transparent)]

@@ -1,4 +1,4 @@
-//! The command `paddlewheel`: what its words mean.
+//! The command `paddlewheel`: its options and sub-commands.
 //!
 //! A sub-command is a file in [`commands`]: its options as a struct, from which `clap` makes the help, the
 //! completion and the errors, and a call of the crate that does the work.
@@ -35,7 +35,7 @@ const FAILED: i32 = 1;
 /// The command as a program of its own.
 pub fn main() -> ExitCode {
     fleet::bug::report_panics(commands::tree::VERSION);
-    // What makes no sense is said where something starts, with a name for it.
+    // The start of an executor or launcher reports invalid settings, with a name for them.
     let _ = fleet::logging::begin();
     let process = fleet::env::own_process();
     let code = run(&process.words, &Caller::plain(process.program));
@@ -72,7 +72,7 @@ pub fn run(words: &[OsString], caller: &Caller) -> i32 {
             if is_launcher {
                 Console::stderr().say(&printable(&format!("error: {error}")));
             } else {
-                // A closed stderr is nobody's fault here.
+                // A closed stderr is not an error of this process.
                 let error = error.to_string();
                 drop(writeln!(io::stderr(), "paddlewheel: {}", printable(&error)));
             }

@@ -15,7 +15,7 @@ pub(crate) fn count(text: &str) -> Result<usize, String> {
     number.ok_or_else(|| format!("it must be a number from 0 to {COUNT_MAX}"))
 }
 
-/// A port that somebody else finds.
+/// A port for other processes: not 0.
 pub(crate) fn port(text: &str) -> Result<u16, String> {
     let port = text.parse().ok().filter(|&port| port > 0);
     port.ok_or_else(|| "it must be a port from 1 to 65535".to_string())

@@ -74,7 +74,7 @@ pub fn values_of(column: &str, cells: &[Cell]) -> Result<Values> {
     })
 }
 
-/// What is in memory for each row of a table; an error if there is no room for it.
+/// Collects a value for each row of a table; an error if there is no memory for it.
 pub(crate) fn filled<T>(values: impl ExactSizeIterator<Item = T>) -> Result<Vec<T>> {
     let mut all = Vec::new();
     room(&mut all, values.len())?;
@@ -82,7 +82,7 @@ pub(crate) fn filled<T>(values: impl ExactSizeIterator<Item = T>) -> Result<Vec<
     Ok(all)
 }
 
-/// What the values of a column are.
+/// The type of the values of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Holds {
     Numbers,
@@ -99,8 +99,8 @@ impl Holds {
         }
     }
 
-    /// What a column holds. Texts all of which are times are times, in every table; texts of a file without types may
-    /// also be numbers.
+    /// The type of a column. Texts all of which are times are times, in every table; texts of a file without types
+    /// may also be numbers.
     pub(crate) fn of(values: &Values) -> Self {
         let are_times = |texts: &Texts| {
             let mut some = false;
@@ -135,8 +135,8 @@ fn time_in(text: &[u8]) -> Option<i64> {
     }
 }
 
-/// The text that the same value has in a table with types: `7` for `7.0` and `007`, `1` for `True`. What
-/// is no number stays as it is.
+/// The text that the same value has in a table with types: `7` for `7.0` and `007`, `1` for `True`. Text
+/// that is not a number stays as it is.
 pub(crate) fn plain(text: &str) -> Cow<'_, str> {
     match ColumnNumber::of_text(text.as_bytes()) {
         Some(number) => number.text(),

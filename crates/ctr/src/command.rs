@@ -41,7 +41,8 @@ impl FitCommand {
             Trained::Model(model) => model,
             Trained::Served(_) => return Ok(()),
         };
-        // What was trained is kept, whatever is wrong with the rows to judge it by.
+        // The trained model is saved before the test rows are read: an error in them does not lose
+        // it.
         if let Some(dir) = &self.save {
             model.save(dir)?;
             (watch.on_line)(&format!("saved to {}", dir.display()));

@@ -1,4 +1,4 @@
-//! From columns to numbers and ids: what a model learned about its columns, to be used again.
+//! From columns to numbers and ids: facts that a model learned about its columns, to be used again.
 
 use base::DidYouMean;
 use data::{DataFrame, Values, hash_id, room};
@@ -10,7 +10,7 @@ use crate::guess;
 use crate::settings::Ctr;
 use crate::target::CtrTarget;
 
-/// What is fed: a table, encoded.
+/// The input of a model: a table, encoded.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Encoded {
     pub(crate) n_rows: usize,
@@ -20,7 +20,7 @@ pub(crate) struct Encoded {
     pub(crate) ids: Vec<Vec<i64>>,
 }
 
-/// What a model knows of its columns. It is saved with the model.
+/// Facts of a model about its columns. They are saved with the model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Encoding {
     /// The columns it reads, in the order of the table it was made from.

@@ -1,4 +1,4 @@
-//! What can go wrong between a table and a model.
+//! Errors on the way from a table to a model.
 
 use std::path::PathBuf;
 
@@ -101,7 +101,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// Columns that a model reads are not there; these are, and nobody reads them.
+    /// The error of columns that a model reads and that are missing; `unread` are the columns that
+    /// it does not read.
     pub fn missing(mut columns: Vec<String>, unread: &[String]) -> Self {
         columns.sort();
         let near = |name: &String| DidYouMean::among(name, unread.iter().map(String::as_str));

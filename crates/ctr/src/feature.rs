@@ -23,12 +23,12 @@ pub struct Feature {
     /// The name of the column.
     pub name: String,
     pub(crate) scaling: Scaling,
-    /// What its values were.
+    /// The type of its values.
     pub(crate) holds: Holds,
 }
 
 impl Feature {
-    /// What the column is.
+    /// The kind of the column.
     pub fn kind(&self) -> FeatureKind {
         match self.scaling {
             Scaling::Standard { .. } => FeatureKind::Number,
@@ -50,7 +50,7 @@ impl Feature {
         filled(numbers.into_iter().map(|number| self.scale(number)))
     }
 
-    /// What to say of a value that is not what the column held.
+    /// The error about a value of another type than the column had.
     pub(crate) fn refuse(&self, values: &Values, bad: &BadValue) -> Error {
         let (column, row) = (self.name.clone(), bad.0);
         let (expected, found) = (self.holds.name(), Holds::of(values).name());

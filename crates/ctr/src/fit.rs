@@ -17,7 +17,7 @@ use crate::layers::{ModelBuilder, Outputs};
 use crate::model::{CtrModel, Predict};
 use crate::settings::Ctr;
 
-/// What a model is trained on.
+/// The input of a training.
 #[derive(Debug)]
 pub struct Training<'a> {
     /// The rows.
@@ -28,7 +28,7 @@ pub struct Training<'a> {
     pub fleet: Option<Fleet>,
 }
 
-/// What became of it.
+/// The outcome of a training.
 #[derive(Debug)]
 pub enum Trained {
     /// A model.

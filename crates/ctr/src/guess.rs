@@ -1,4 +1,4 @@
-//! What columns are probably meant to be.
+//! The probable kinds of columns.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -13,7 +13,7 @@ use crate::words::FeatureKind;
 /// A column whose largest number is this many times the average is a count: its logarithm is used.
 const SKEWED: f64 = 8.0;
 
-/// What a column is: what the user said, or the best guess.
+/// The kind of a column: the one that the user gave, or the best guess.
 pub(crate) fn feature(series: &Series, said: Option<FeatureKind>) -> Result<Feature> {
     let (name, holds) = (series.name.clone(), Holds::of(&series.values));
     if said == Some(FeatureKind::Category) {

@@ -61,7 +61,7 @@ impl CtrWorker<'_> {
                 Ok(fetched[0].get_f64(0))
             };
             let loss = step.of_worker(id, n).run(&model.encoding, run, watch)?;
-            // Everybody's steps are in what is pulled.
+            // The steps of all workers are part of the model that is pulled.
             self.fleet.barrier_worker()?;
             pulled.pull(epoch, &self.fleet, net, model)?;
             let score = self.judge(rows, model)?;
@@ -166,8 +166,8 @@ impl Drop for Pulled {
     }
 }
 
-/// All variables as training starts: what servers alone know, such as the state of the optimizer, begins
-/// anew if the user trains on.
+/// All variables as training starts: state that only servers have, such as that of the optimizer, begins
+/// anew if the user continues training.
 fn fresh_scope(model: &CtrModel) -> Result<Scope> {
     let scope = Scope::new();
     Executor::new().run(&model.net.startup, &scope, &mut Feed::new(), &[])?;

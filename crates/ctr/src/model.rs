@@ -28,7 +28,7 @@ pub struct CtrModel {
     pub(crate) is_copy: bool,
 }
 
-/// What computes predictions.
+/// The program that computes predictions, and its variables.
 #[derive(Debug)]
 pub(crate) struct Predict {
     pub(crate) program: Program,
@@ -58,7 +58,7 @@ impl Predict {
 }
 
 impl CtrModel {
-    /// What it knows of its columns.
+    /// Facts about its columns.
     pub fn encoding(&self) -> &Encoding {
         &self.encoding
     }

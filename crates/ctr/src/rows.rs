@@ -49,7 +49,7 @@ pub fn frame_of_rows(rows: Vec<Vec<NamedCell>>, encoding: Option<&Encoding>) -> 
     Ok(DataFrame::new(series)?)
 }
 
-/// Rows that left a column out have nothing there, if nobody reads it.
+/// Fills a column that some rows leave out with empty cells, if the model does not read it.
 fn pad(name: &str, cells: &mut Vec<Cell>, n: usize, encoding: Option<&Encoding>) -> Result<()> {
     let is_read =
         |encoding: &Encoding| encoding.features.iter().any(|feature| feature.name == name);

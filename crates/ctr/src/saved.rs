@@ -20,7 +20,7 @@ pub struct EncodedModel {
     pub scope: Scope,
     /// Its program.
     pub model: InferenceModel,
-    /// What becomes of the columns of a table, if the folder says so.
+    /// The encoding of the columns of a table, if the folder has one.
     pub encoding: Option<Encoding>,
 }
 
@@ -46,7 +46,7 @@ impl EncodedModel {
     }
 }
 
-/// What the folder says of columns, if it says something.
+/// The encoding of columns, if the folder has one.
 pub(crate) fn read_encoding(dir: &Path) -> Result<Option<Encoding>> {
     if !dir.is_dir() {
         return Err(train::Error::NoDirectory { path: dir.to_path_buf() }.into());

@@ -1,4 +1,4 @@
-//! What a user says before training.
+//! Settings of the user for a training.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ pub struct Ctr {
     pub positive: Option<String>,
     /// The model.
     pub architecture: Architecture,
-    /// What training makes small.
+    /// The loss that training minimizes.
     pub loss: Loss,
     /// Passes over the rows, at most.
     pub epochs: u32,
@@ -53,7 +53,7 @@ pub struct Ctr {
     pub patience: u32,
     /// Where random numbers start.
     pub seed: i32,
-    /// What columns are, where the guess is wrong.
+    /// The kinds of columns, where the guess is wrong.
     pub kinds: BTreeMap<String, FeatureKind>,
     /// How workers keep step, if servers hold the model.
     pub mode: Mode,

@@ -1,11 +1,11 @@
-//! What is printed: a table of the columns, lines on the way.
+//! Output: a table of the columns, and lines about progress.
 
 use crate::encode::Encoding;
 use crate::feature::{Feature, Scaling};
 use crate::words::Loss;
 
 impl Encoding {
-    /// A line for each column: its name, what it is, how it is encoded.
+    /// A line for each column: its name, its kind, its encoding.
     pub fn table(&self) -> Vec<String> {
         let mut rows = vec![["column".to_string(), "kind".to_string(), "encoded as".to_string()]];
         for feature in &self.features {

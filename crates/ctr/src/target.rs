@@ -14,9 +14,9 @@ use crate::words::Loss;
 pub struct CtrTarget {
     /// Its name.
     pub name: String,
-    /// What training makes small.
+    /// The loss that training minimizes.
     pub loss: Loss,
-    /// The value that is no click and the one that is; empty for a model of numbers.
+    /// The value without a click and the one with it; empty for a model of numbers.
     pub classes: Vec<String>,
 }
 

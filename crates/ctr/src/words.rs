@@ -1,4 +1,4 @@
-//! What users say by name: the model, the loss, the kind of a column, the mode.
+//! Choices by name: the model, the loss, the kind of a column, the mode.
 
 use base::DidYouMean;
 use program::distributed::Mode;
@@ -58,7 +58,7 @@ impl Architecture {
     }
 }
 
-/// What training makes small.
+/// The loss that training minimizes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Loss {
     /// The cross entropy of clicks: the model predicts how likely one is.
@@ -87,7 +87,7 @@ impl Loss {
     }
 }
 
-/// What a column is.
+/// The kind of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FeatureKind {
     /// A number, brought to mean 0 and deviation 1.

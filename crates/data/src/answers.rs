@@ -1,4 +1,5 @@
-//! What stores send, as bytes: for programs that try what becomes of damaged answers (`make soak`).
+//! Answers of stores, as bytes: for programs that test the handling of damaged answers (`make
+//! soak`).
 
 use std::io::{self, Read};
 

@@ -4,7 +4,7 @@
 /// The polynomial, its lowest power first.
 const POLYNOMIAL: u32 = 0xedb8_8320;
 
-/// `TABLES[k][b]`: what a byte `b` contributes that `k` more bytes follow.
+/// `TABLES[k][b]`: the contribution of a byte `b` that `k` more bytes follow.
 static TABLES: [[u32; 256]; 8] = tables();
 
 const fn tables() -> [[u32; 256]; 8] {

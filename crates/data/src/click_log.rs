@@ -80,7 +80,7 @@ pub struct ClickLog {
     pub seed: u64,
 }
 
-/// Rows between two times that somebody is told how far it is.
+/// Rows between two reports of progress.
 const TOLD_EVERY: u64 = 1 << 10;
 
 impl Default for ClickLog {

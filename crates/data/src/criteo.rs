@@ -17,7 +17,7 @@ const N_TEXTS: usize = 26;
 const N_FIELDS: usize = 1 + N_NUMBERS + N_TEXTS;
 /// The column of the first text.
 const FIRST_TEXT: usize = 1 + N_NUMBERS;
-/// What is subtracted from each number, and what it is divided by.
+/// The offset of each number, and its divisor.
 const LEAST: [f64; N_NUMBERS] = [0., -3., 0., 0., 0., 0., 0., 0., 0., 0., 0., 0., 0.];
 const RANGE: [f64; N_NUMBERS] =
     [20., 603., 100., 50., 64000., 500., 100., 50., 500., 10., 10., 10., 50.];
@@ -40,9 +40,9 @@ pub enum Dense {
     /// (x - least) / range, by column.
     #[default]
     Scaled,
-    /// log(1 + x) / 8; what is negative counts as 0.
+    /// log(1 + x) / 8; negative numbers count as 0.
     Log,
-    /// log(1 + x); what is negative counts as 0.
+    /// log(1 + x); negative numbers count as 0.
     Log1p,
 }
 
@@ -107,7 +107,7 @@ impl Criteo {
         slots
     }
 
-    /// What reads lines; slots that are not used are left out.
+    /// The parser of lines; it leaves out slots that are not used.
     pub(crate) fn parser(&self, used: Vec<bool>) -> CriteoParser {
         let is_log = self.dense != Dense::Scaled;
         CriteoParser {

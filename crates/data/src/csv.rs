@@ -7,11 +7,11 @@ use crate::parse::Parse;
 use crate::records::Records;
 use crate::slot::Slot;
 
-/// What may stand between cells, by name.
+/// The separators of cells that have a name.
 const SEPARATORS: [(&str, u8); 5] =
     [("comma", b','), ("tab", b'\t'), ("semicolon", b';'), ("space", b' '), ("pipe", b'|')];
 
-/// What the cells of a slot become.
+/// The type of values that the cells of a slot become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CellType {
     /// A number.
@@ -29,7 +29,7 @@ pub struct Column {
     pub slot: String,
     /// The columns, by name.
     pub columns: Vec<String>,
-    /// What their cells become.
+    /// The type of values that their cells become.
     pub cell: CellType,
 }
 
@@ -104,7 +104,7 @@ fn separator_of(text: &str) -> Option<u8> {
     named.or(itself).filter(|byte| byte.is_ascii() && !b"\"\r\n".contains(byte))
 }
 
-/// What separators are called in messages.
+/// The name of a separator in messages.
 pub(crate) fn separator_name(separator: u8) -> String {
     let named = SEPARATORS.iter().find(|&&(_, byte)| byte == separator);
     named.map_or_else(|| format!("`{}`", char::from(separator)), |(name, _)| format!("{name}s"))
@@ -286,10 +286,10 @@ impl Parse for CsvParser {
     }
 }
 
-/// What is wrong with a cell.
+/// The reason why a cell cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BadCell {
-    /// It is empty, and nobody said what that means.
+    /// It is empty, and the command does not give a value for empty cells.
     Empty,
     /// It is an id below 0.
     Negative,
@@ -298,7 +298,7 @@ pub(crate) enum BadCell {
 }
 
 impl BadCell {
-    /// What to say of it: the `nth` column of a slot holds `text`.
+    /// The refusal: the `nth` column of a slot holds `text`.
     pub(crate) fn of(self, slot: &Column, nth: usize, text: &[u8]) -> Refusal {
         let column = slot.columns.get(nth).or(slot.columns.last()).cloned().unwrap_or_default();
         match (self, slot.cell) {

@@ -27,11 +27,11 @@ pub struct Dataset {
     kind: DatasetKind,
     settings: Settings,
     memory: Option<Arc<SampleMemory>>,
-    /// Samples that an earlier process held here and that nobody needs any more.
+    /// Samples that an earlier process held here and that are not needed since.
     n_gone: Option<u64>,
     /// Where the last global shuffle has kept its samples.
     share: Option<Arc<Path>>,
-    /// What was there before values of slots were mixed.
+    /// The samples before values of slots were mixed.
     original: Option<Arc<SampleMemory>>,
     loading: Option<LoadThread>,
     /// Samples that a name must have to become one; `None`: samples stay as they are.
@@ -41,8 +41,8 @@ pub struct Dataset {
     n_shuffles: u64,
     n_shuffled: u64,
     n_unmerged: u64,
-    /// What the last pass left out, and what would end it. Not the pass itself: with its readers it
-    /// ends, and its processes with it.
+    /// The lines that the last pass left out, and the flag that ends it. Not the pass itself: with
+    /// its readers it ends, and its processes with it.
     skipped: Arc<Mutex<Skipped>>,
     stop: Arc<AtomicBool>,
 }
@@ -81,13 +81,13 @@ impl Dataset {
         &self.settings
     }
 
-    /// Its settings, to change. What was loaded before stays.
+    /// Its settings, to change. Samples that were loaded before stay.
     pub fn settings_mut(&mut self) -> &mut Settings {
         &mut self.settings
     }
 
-    /// Sets the files. What a pattern in the list matches takes its place, sorted: so a pass has a list
-    /// that does not change.
+    /// Sets the files. The matches of a pattern in the list take its place, sorted: so a pass has a
+    /// list that does not change.
     pub fn set_files(&mut self, list: &[String]) -> Result<()> {
         self.settings.files = source::expand(list, &self.settings.stores)?;
         Ok(())
@@ -139,7 +139,7 @@ impl Dataset {
         self.wait_loaded().map(|()| true)
     }
 
-    /// What ends a load or a pass early, from any thread.
+    /// A handle that ends a load or a pass early, from any thread.
     pub fn stopper(&self) -> Stopper {
         Stopper(self.stop.clone())
     }

@@ -18,7 +18,7 @@ const SLOT: &str = "paddle.framework.Slot";
 /// A description: `fluid.DataFeedDesc`. `None`: not given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FeedDesc {
-    /// What Fluid calls the reader.
+    /// Fluid's name of the reader.
     pub name: Option<String>,
     /// Samples of a batch.
     pub batch_size: Option<i32>,

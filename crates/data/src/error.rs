@@ -1,10 +1,10 @@
-//! What can go wrong between a text file and a batch.
+//! Errors on the way from a text file to a batch.
 
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What operations of this crate return.
+/// The result of operations of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// Why an exchange failed, in the words of the code that connects trainers.
@@ -44,9 +44,9 @@ pub enum Error {
     BadSetting {
         /// Which setting.
         setting: &'static str,
-        /// What it may be.
+        /// The values that it can have.
         expected: &'static str,
-        /// What it was.
+        /// Its value.
         found: String,
     },
     /// There is no memory for what the input needs.
@@ -55,7 +55,7 @@ pub enum Error {
          memory (a dataset and train_from_dataset read files piece by piece)", n_bytes.div_ceil(1_000_000)
     )]
     NoMemory {
-        /// What it was for.
+        /// The purpose of the memory.
         what: &'static str,
         /// How much was asked for.
         n_bytes: usize,
@@ -73,7 +73,7 @@ pub enum Error {
     BadAddress {
         /// The name.
         file: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
     /// A pattern in a list of files that matches none.
@@ -96,7 +96,7 @@ pub enum Error {
         n_tries: u32,
         /// For how long.
         patience: Duration,
-        /// What happened the last time.
+        /// The failure of the last try.
         what: String,
     },
     /// A store that answers, but not with the file.
@@ -104,7 +104,7 @@ pub enum Error {
     StoreRefused {
         /// The file.
         file: String,
-        /// What it says.
+        /// Its answer.
         what: String,
     },
     /// A store that has no such file.
@@ -112,19 +112,19 @@ pub enum Error {
     NotInStore {
         /// The file.
         file: String,
-        /// What the store says.
+        /// The answer of the store.
         what: String,
     },
-    /// A file that is not the same any more.
+    /// A file that has changed.
     #[error(
         "`{file}` has changed while it was read: it was {was}, it is {is}; read it again from its beginning"
     )]
     FileChanged {
         /// The file.
         file: String,
-        /// What was known of it.
+        /// Its size and version before.
         was: String,
-        /// What is known now.
+        /// Its size and version now.
         is: String,
     },
     /// A file that cannot be written.
@@ -143,7 +143,7 @@ pub enum Error {
     ForeignFile {
         /// The folder.
         folder: String,
-        /// What lies in it.
+        /// The name of the file in it.
         name: String,
     },
     /// A line that is not as the slots say.
@@ -155,7 +155,7 @@ pub enum Error {
         line: u64,
         /// The pipe command it came through; empty if there is none.
         command: String,
-        /// What is wrong.
+        /// The reason.
         refusal: Refusal,
         /// The line, shortened.
         text: String,
@@ -171,7 +171,7 @@ pub enum Error {
         column: String,
         /// The pipe command it came through; empty if there is none.
         command: String,
-        /// What is wrong.
+        /// The reason.
         refusal: Refusal,
     },
     /// A column that is not there or cannot be read.
@@ -181,15 +181,15 @@ pub enum Error {
         file: String,
         /// The column.
         column: String,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
-    /// A file that is no Parquet, or damaged.
+    /// A file that is not Parquet, or damaged.
     #[error("`{file}` cannot be read as Parquet: {reason}")]
     BadParquet {
         /// The file.
         file: String,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
     /// The values of a dense slot do not fill its shape.
@@ -232,7 +232,7 @@ pub enum Error {
         file: String,
         /// Its exit code or signal.
         status: String,
-        /// What `python` meant, if the command names it.
+        /// The program that `python` meant, if the command names it.
         python: Option<PathBuf>,
         /// The last lines it wrote to stderr.
         stderr: String,
@@ -284,7 +284,7 @@ pub enum Error {
     Usage {
         /// The command.
         command: &'static str,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
     /// A native reader makes other slots than the dataset has.
@@ -320,7 +320,7 @@ pub enum Error {
     /// An operation that only a dataset in memory has.
     #[error("QueueDataset does not support {what}, please use InMemoryDataset for {method}")]
     OnlyInMemory {
-        /// What it is in words.
+        /// The operation in words.
         what: &'static str,
         /// The method.
         method: &'static str,
@@ -333,14 +333,14 @@ pub enum Error {
         /// The names there are.
         slots: String,
     },
-    /// A text that is no description of a dataset.
+    /// A text that is not a description of a dataset.
     #[error("{line}:{column} : {reason}")]
     BadDesc {
         /// The line, from 1.
         line: usize,
         /// The character of it, from 1.
         column: usize,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
     /// A slot of another type than there are.
@@ -354,7 +354,7 @@ pub enum Error {
     /// A description whose slots cannot be changed.
     #[error("Only MultiSlotDataFeed needs {method}, please check your datafeed.proto")]
     NotMultiSlot {
-        /// What was called.
+        /// The method.
         method: &'static str,
     },
     /// A shuffle of slots was asked for and not switched on.
@@ -363,7 +363,7 @@ pub enum Error {
     /// The other trainers could not be reached.
     #[error("samples could not be exchanged with the other trainers: {source}")]
     Exchange {
-        /// What happened.
+        /// The failure.
         source: ExchangeError,
     },
     /// Samples of another trainer that do not fit our slots.
@@ -372,10 +372,10 @@ pub enum Error {
         /// Which trainer.
         from: usize,
     },
-    /// Bytes that are no positions of readers.
+    /// Bytes that are not positions of readers.
     #[error("these are no positions of readers: {reason}")]
     BadPositions {
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
     /// A pass that was begun with other data than the dataset has now.
@@ -384,7 +384,7 @@ pub enum Error {
          up its datasets as it did before"
     )]
     OtherData {
-        /// What differs.
+        /// The setting that differs.
         about: &'static str,
     },
     /// A file that has fewer lines than were read of it before.
@@ -395,9 +395,9 @@ pub enum Error {
     FileShorter {
         /// The file.
         file: String,
-        /// What was read before.
+        /// Lines or rows that were read before.
         expected: u64,
-        /// What there is.
+        /// Lines or rows that the file has now.
         found: u64,
     },
     /// A file with the samples of a trainer that is damaged or of another shuffle.
@@ -405,7 +405,7 @@ pub enum Error {
     BadShare {
         /// The file.
         file: String,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
     /// Samples of a shuffle are wanted whose file was removed.
@@ -452,7 +452,7 @@ fn through(command: &str) -> String {
     if command.is_empty() { String::new() } else { format!(" (through `{command}`)") }
 }
 
-/// What is wrong with a line.
+/// The reason why a line is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// A slot begins with no number of values, or with 0.
@@ -489,14 +489,14 @@ pub enum Refusal {
         /// How many there are.
         found: usize,
     },
-    /// A value that is no number of its kind.
+    /// A value that is not a number of its kind.
     #[error("slot `{slot}`, value {position}: expected {expected}, found `{found}`")]
     Value {
         /// The slot.
         slot: String,
         /// Which value, from 1.
         position: usize,
-        /// What it should be.
+        /// The kind of value that the slot needs.
         expected: &'static str,
         /// The text that was found.
         found: String,
@@ -519,9 +519,9 @@ pub enum Refusal {
     DenseCount {
         /// The slot.
         slot: String,
-        /// What its shape says.
+        /// The number of values of its shape.
         expected: usize,
-        /// What the line says.
+        /// The number of values in the line.
         found: usize,
     },
     /// Text behind the last slot.
@@ -539,7 +539,7 @@ pub enum Refusal {
         expected: usize,
         /// How many there are.
         found: usize,
-        /// What separates them.
+        /// The separator of fields.
         separator: String,
     },
     /// A cell of a table that is not what its slot holds.
@@ -549,7 +549,7 @@ pub enum Refusal {
         slot: String,
         /// The column.
         column: String,
-        /// What it should be.
+        /// The kind of value that the slot needs.
         expected: &'static str,
         /// The text that was found.
         found: String,

@@ -1,4 +1,4 @@
-//! What a run is given: a batch of samples, as tensors.
+//! The input of a run: a batch of samples, as tensors.
 
 use std::sync::Arc;
 
@@ -220,7 +220,7 @@ mod tests {
         assert_eq!(feed.names().collect::<Vec<_>>(), ["a", "c"]);
         assert_eq!((feed.tensors().count(), feed.tensors_mut().count()), (2, 2));
         assert!(feed.get("b").is_some(), "it is there, but nobody is fed with it");
-        // The next batch of the reader: nobody is asked again.
+        // The next batch of the reader does not call the filter again.
         let mut next = Feed { layout: FeedNames::default(), ..feed.clone() };
         next.lay_out(&FeedNames { left_out: None, ..feed.layout.clone() });
         next.leave_out(&mut known, |_| panic!("known"));

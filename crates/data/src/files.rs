@@ -14,7 +14,7 @@ const HEAD_BYTES: u64 = 4;
 const READ_BYTES: usize = 256 << 10;
 /// A command may have read so much that it has not printed.
 const AHEAD_BYTES: u64 = 128 << 10;
-/// A line longer than this is a file that is no text.
+/// A file with a longer line is not text.
 pub(crate) const LINE_BYTES_MAX: usize = 64 << 20;
 
 /// Files that several threads take from; each is taken once.
@@ -70,7 +70,7 @@ pub fn read_bytes() -> u64 {
     N_READ.load(Ordering::Relaxed)
 }
 
-/// A file was read to its end by somebody else: a command, say.
+/// Counts a file that something else read to its end: a command, say.
 pub(crate) fn note_read(path: &str) {
     let n = std::fs::metadata(path).map_or(0, |about| about.len());
     N_READ.fetch_add(n, Ordering::Relaxed);
@@ -124,18 +124,19 @@ pub(crate) struct OpenText {
     pub(crate) filled: bool,
     /// Whether it is text as it is: bytes of the text are bytes of the file.
     pub(crate) is_plain: bool,
-    /// What tells whether the file has changed; 0 if nothing does.
+    /// A number that changes with the file; 0 if it is not known.
     pub(crate) version: u64,
 }
 
 impl OpenText {
-    /// What is known to be text as it is.
+    /// Text that is not packed.
     pub(crate) fn plain(opened: Opened) -> Self {
         Self { opened, filled: true, is_plain: true, version: 0 }
     }
 }
 
-/// Opens a file of this machine; what is packed by its first bytes is unpacked, whatever its name.
+/// Opens a file of this machine; a file that is packed by its first bytes is unpacked, whatever its
+/// name.
 pub(crate) fn open(path: &str) -> io::Result<OpenText> {
     let mut file = File::open(path)?;
     let head = head(&mut file)?;
@@ -219,7 +220,7 @@ pub(crate) enum ReadLine<'a> {
 pub(crate) struct Lines<R> {
     source: R,
     buffer: Vec<u8>,
-    /// What of the buffer was read and not given out.
+    /// The part of the buffer that was read and not given out.
     from: usize,
     to: usize,
     /// How many lines were given out.

@@ -1,5 +1,5 @@
-//! Whole tables in memory, column by column: what a short way in reads before it knows what the
-//! columns mean.
+//! Whole tables in memory, column by column: input that is read before the meaning of its columns
+//! is known.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -16,7 +16,7 @@ use crate::source::{Place, ReadAhead, RemoteBlocks, RemoteFile, Remotes, Stores,
 
 /// How Parquet files begin.
 const PARQUET: &[u8; 4] = b"PAR1";
-/// What may stand between cells of a text file, the usual one first.
+/// Separators between cells of a text file, the usual one first.
 const SEPARATORS: [u8; 4] = *b",\t;|";
 /// Columns of a click log: the label, 13 numbers, 26 texts.
 const N_CLICK_LOG: usize = 40;
@@ -152,7 +152,7 @@ fn read_remote(file: &str, remote: RemoteFile) -> Result<DataFrame> {
     }
 }
 
-/// Rows between two times that somebody is told how far it is.
+/// Rows between two reports of progress.
 const TOLD_EVERY: u64 = 1 << 10;
 
 fn read_text(file: &str, source: impl Read) -> Result<DataFrame> {
@@ -215,7 +215,7 @@ fn add(cells: &Cells, columns: &mut [Texts]) -> Result<()> {
     columns.iter_mut().enumerate().try_for_each(|(at, column)| column.try_push(cells.get(at)))
 }
 
-/// What the first line of a text file says.
+/// The layout of a text file, from its first line.
 struct TextLayout {
     separator: u8,
     names: Vec<String>,

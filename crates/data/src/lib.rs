@@ -4,8 +4,9 @@
 //! gets a [`Reader`] and takes batches from it, which threads of this crate read ahead.
 //!
 //! **Invariant:** knows neither programs nor servers. The only processes it starts are the user's
-//! pipe commands, and none outlives the readers, and `hadoop`, which is waited for. A pass either gives every sample of its files or
-//! ends with an error that names the file; what is skipped was allowed to be and is counted.
+//! pipe commands, none of which outlives the readers, and `hadoop`, which is waited for. A pass
+//! either gives every sample of its files or ends with an error that names the file; it skips only
+//! lines and files that the settings allow, and counts them.
 
 pub mod answers;
 mod batch;

@@ -196,11 +196,10 @@ fn merge(records: &[&[u32]], slots: &[Slot], key: u64, out: &mut Records) -> boo
     true
 }
 
-/// The files that one thread gets hold of.
-/// Samples that are loaded between two times that somebody is told.
+/// Samples between two reports of progress.
 const TOLD_EVERY: u64 = 64;
 
-/// How far a load is, for who wants to see it.
+/// The progress of a load, as monitors see it.
 struct ShownLoad {
     phase: Phase,
     /// Bytes of all files; 0: not known.
@@ -324,7 +323,7 @@ impl Range {
         &self.position
     }
 
-    /// Goes on behind what was read before; whether that is in this range.
+    /// Continues behind a position; returns whether it is in this range.
     pub(crate) fn begin_at(&mut self, position: &Position) -> bool {
         let is_here = (self.position.at..=self.end as u64).contains(&position.at);
         if is_here {

@@ -199,7 +199,7 @@ mod tests {
             "2 0 1 2 9223372036854775808 18446744073709551615",
             "2 0 1 2 9223372036854775808 18446744073709551615",
         );
-        // What strtol and strtof skip, and what may stand behind the last value.
+        // Characters that strtol and strtof skip, and those that may stand behind the last value.
         check("  2  .5\t+2. 1 +4 \t\r", "2 0.5 2 1 4");
     }
 

@@ -22,7 +22,7 @@ pub(crate) fn joined(slots: &[Slot]) -> String {
 /// Compares the names that a generator gives its slots with those of the dataset, which are as in
 /// [`VARIABLE`].
 ///
-/// Other names are no error, as in Fluid. A name that both have must be at the same position.
+/// Other names are not an error, as in Fluid. A name that both have must be at the same position.
 pub fn check(expected: &str, made: &[String]) -> Result<()> {
     let expected: Vec<&str> = expected.lines().collect();
     for (at, name) in made.iter().enumerate() {

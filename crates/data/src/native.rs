@@ -1,7 +1,7 @@
 //! Pipe commands that need no pipe: they are done here, by the thread that reads.
 //!
-//! `cat` (the default) and our own readers give the same samples either way; a user who wants the
-//! process nevertheless writes `exec` before the command.
+//! `cat` (the default) and our own readers give the same samples either way; `exec` before the
+//! command starts the process nevertheless.
 
 use std::io::{Read, Write};
 
@@ -15,7 +15,7 @@ use crate::parse::Parse;
 use crate::records::Records;
 use crate::slot::Slot;
 
-/// What makes samples of a file.
+/// The parser that makes samples of a file.
 pub(crate) enum Parser {
     /// Reads text, line by line.
     Lines(Box<dyn Parse>),
@@ -74,7 +74,7 @@ impl Native {
 
     /// Does what the command does: `input` becomes lines of counted slots.
     ///
-    /// Lines are read as they come; a file that is no text is read as a whole before.
+    /// Lines are read as they come; a file that is not text is read as a whole before.
     pub fn run(&self, input: impl Read, output: impl Write) -> Result<()> {
         let slots = self.slots();
         match self.parser(&slots) {
@@ -191,7 +191,7 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    /// What a pipe command means.
+    /// The format that a pipe command stands for.
     pub(crate) fn of(command: &str) -> Result<Self> {
         let words: Vec<&str> = command.split_whitespace().collect();
         let plain = |word: &str| {
@@ -207,7 +207,7 @@ impl Format {
         })
     }
 
-    /// What reads the lines.
+    /// The parser of this format.
     pub(crate) fn parser(&self, slots: &[Slot], ins_id: bool, content: bool) -> Result<Parser> {
         match self {
             Format::Plain | Format::Piped => {

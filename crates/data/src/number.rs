@@ -15,7 +15,7 @@ const POWERS_U64: [u64; 9] =
 /// Digits that never overflow 64 bits.
 const DIGITS_MAX: usize = 18;
 
-/// What a word is as an id.
+/// A word, read as an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Id {
     Is(i64),
@@ -23,7 +23,8 @@ pub(crate) enum Id {
     No,
 }
 
-/// A place in a line. What is read is skipped; what cannot be read stays.
+/// A place in a line. It moves behind words that it reads, and stays before those that it cannot
+/// read.
 #[derive(Clone, Copy)]
 pub(crate) struct Cursor<'a> {
     line: &'a [u8],
@@ -112,7 +113,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// How many values follow; what 32 bits do not hold is none.
+    /// The number of values that follow; `None` if it does not fit into 32 bits.
     #[inline]
     pub(crate) fn count(&mut self) -> Option<usize> {
         // Almost every count of a click log.

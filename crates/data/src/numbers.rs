@@ -6,7 +6,7 @@ use std::borrow::Cow;
 const TWO_63: f64 = 9_223_372_036_854_775_808.0;
 const TWO_64: f64 = 18_446_744_073_709_551_616.0;
 
-/// What other programs write into a column of numbers or times where there is none.
+/// Texts of other programs for a missing value in a column of numbers or times.
 const NOTHING: [&[u8]; 9] =
     [b"", b"NA", b"N/A", b"<NA>", b"null", b"NULL", b"None", b"\\N", b"NaT"];
 

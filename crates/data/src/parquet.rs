@@ -1,7 +1,7 @@
 //! Tables as Parquet files: columns by name, read a few rows at a time.
 //!
-//! What a slot is made of is said as for tables of text ([`crate::csv`]). A column of lists makes a
-//! slot whose length differs from row to row.
+//! The columns of a slot are described as for tables of text ([`crate::csv`]). A column of lists
+//! makes a slot whose length differs from row to row.
 
 mod cells;
 mod columns;
@@ -71,7 +71,7 @@ struct WantedSlot {
     sum: u32,
     /// Values that it must have, if the dataset says so.
     n_dense: Option<usize>,
-    /// What a missing value stands for.
+    /// The value that stands for a missing one.
     na: Option<Na>,
 }
 
@@ -84,7 +84,7 @@ pub(crate) struct BadRow {
 }
 
 impl BadRow {
-    /// What to say of it.
+    /// The error, with the file and the command.
     pub(crate) fn error(self, file: &str, command: &str) -> Error {
         let (file, command) = (file.to_string(), command.to_string());
         Error::BadRow { file, row: self.row, column: self.column, command, refusal: self.refusal }

@@ -1,4 +1,4 @@
-//! What a reader of lines is.
+//! Parsers of lines.
 
 use crate::error::Refusal;
 use crate::records::Records;

@@ -1,4 +1,5 @@
-//! One pass over the files: what its threads share, and how one of them reads a file.
+//! One pass over the files: the state that its threads share, and the reading of a file by one of
+//! them.
 
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -22,11 +23,11 @@ pub struct Skipped {
     pub n_lines: u64,
     /// How many files, from the first error in them on.
     pub n_files: u64,
-    /// What was wrong with the first.
+    /// The first error.
     pub first: String,
 }
 
-/// What of a file was read before.
+/// The part of a file that was read before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Before {
     /// Lines or rows.
@@ -41,9 +42,9 @@ pub(crate) struct Before {
 pub(crate) struct Sink<'a> {
     pub(crate) parser: &'a mut Parser,
     pub(crate) records: &'a mut Records,
-    /// What of the file was read before, and is passed over.
+    /// The part of the file that was read before, to be skipped.
     pub(crate) before: Before,
-    /// What this thread has left out.
+    /// The lines and files that this thread has left out.
     pub(crate) skipped: &'a mut Skipped,
     pub(crate) taken: Taken<'a>,
 }
@@ -51,16 +52,16 @@ pub(crate) struct Sink<'a> {
 /// Sees the records after each new one, with what was read until there, and may take them out.
 pub(crate) type Taken<'a> = &'a mut dyn FnMut(&mut Records, Seen<'_>) -> Result<()>;
 
-/// What was read so far.
+/// The progress of a thread.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen<'a> {
     /// Of the present file.
     pub(crate) at: Before,
-    /// What this thread has left out.
+    /// The lines and files that this thread has left out.
     pub(crate) skipped: &'a Skipped,
 }
 
-/// What the threads of a pass share.
+/// State that the threads of a pass share.
 pub(crate) struct Pass {
     pub(crate) settings: Settings,
     pub(crate) format: Format,
@@ -347,7 +348,7 @@ impl Pass {
     }
 }
 
-/// What is known of the text that lines come from.
+/// Facts about the text that lines come from.
 #[derive(Clone, Copy, Debug)]
 struct Counted {
     /// Its bytes are those of the file.
@@ -356,7 +357,7 @@ struct Counted {
     version: u64,
 }
 
-/// Opens a file, or one byte before the place where reading goes on ([`check_place`]).
+/// Opens a file, or one byte before the place where reading resumes ([`check_place`]).
 fn open(file: &str, place: &Place, before: Before) -> Result<OpenText> {
     let failed = |source| of_read(file, source);
     let byte = before.byte.saturating_sub(1);
@@ -379,7 +380,7 @@ fn is_shorter(path: &str, byte: u64) -> bool {
     std::fs::metadata(path).is_ok_and(|file| file.is_file() && file.len() < byte)
 }
 
-/// Passes over the byte before the place where reading goes on: a line ends there, or the file.
+/// Skips the byte before the place where reading resumes: a line ends there, or the file.
 fn check_place(file: &str, reader: &mut dyn Read, before: Before) -> Result<()> {
     let failed = |source| of_read(file, source);
     let mut two = Vec::new();

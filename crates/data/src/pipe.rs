@@ -28,32 +28,32 @@ const SETTLE_MAX: Duration = Duration::from_secs(1);
 /// Bytes and lines of stderr that an error tells.
 const TAIL_BYTES: usize = 4096;
 const TAIL_LINES: usize = 5;
-/// What a shell says when it does not find a command.
+/// The exit code of a shell that does not find a command.
 const NOT_FOUND: i32 = 127;
 
-/// What every command is given.
+/// The environment of every command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shell {
     /// Variables to set in addition to those of this process.
     pub variables: Vec<(String, String)>,
     /// Shell text before each command.
     pub prelude: String,
-    /// What `python` means in a command, if that is known.
+    /// The program that `python` means in a command, if that is known.
     pub python: Option<PathBuf>,
 }
 
 impl Shell {
-    /// What `python` means in this command, if it names it.
+    /// The program that `python` means in this command, if it names it.
     fn python_of(&self, command: &str) -> Option<PathBuf> {
         self.python.clone().filter(|_| command.contains("python"))
     }
 }
 
-/// What a command reads.
+/// The input of a command.
 pub(crate) enum CommandInput {
     /// A file of this machine.
     Opened(Opened),
-    /// What another command prints, e.g. `hadoop fs -cat path`.
+    /// The output of another command, e.g. `hadoop fs -cat path`.
     Fetched(String),
 }
 
@@ -82,7 +82,7 @@ pub(crate) struct Pipe {
     tail: Arc<Mutex<Vec<u8>>>,
     tee: Option<JoinHandle<()>>,
     feeder: Option<JoinHandle<io::Result<()>>>,
-    /// What it reads, if that is a file of this machine.
+    /// Its input, if that is a file of this machine.
     shared: Option<SharedFile>,
     pub(crate) n_bytes: u64,
     command: String,
@@ -178,7 +178,7 @@ impl Pipe {
         }
     }
 
-    /// Whether waiting since `start` should go on.
+    /// Fails if a wait since `start` must end.
     fn look(&mut self, start: Instant) -> io::Result<()> {
         if self.stop.load(Ordering::Relaxed) {
             self.broke = Some(EndedEarly::Stopped);
@@ -191,7 +191,7 @@ impl Pipe {
         Ok(())
     }
 
-    /// What an error of reading means.
+    /// The error of the command behind an error of reading.
     pub(crate) fn error(self, source: io::Error) -> Error {
         let (command, file) = (self.command.clone(), self.file.clone());
         match self.broke {
@@ -260,7 +260,7 @@ impl Drop for Pipe {
     }
 }
 
-/// Gives a command its input; that it does not want all of it is no error.
+/// Gives a command its input; a command that does not want all of it is not an error.
 fn feed(stream: &mut dyn Read, stdin: &mut impl Write) -> io::Result<()> {
     let mut buffer = vec![0; 64 << 10];
     loop {
@@ -295,7 +295,8 @@ fn tee(mut errors: ChildStderr, tail: &Mutex<Vec<u8>>, hushed: &AtomicBool) {
     }
 }
 
-/// What a thread returns, if it ends soon: something that a command started may still hold its pipe.
+/// The result of a thread, if it ends soon: something that a command started may still hold its
+/// pipe.
 fn settle<T>(thread: JoinHandle<T>) -> Option<T> {
     let start = Instant::now();
     while !thread.is_finished() {

@@ -1,7 +1,7 @@
 //! The positions of the readers of a pass, so that a new process can begin right there.
 //!
-//! A position is behind the last batch that a reader gave out. What was read ahead does not count:
-//! a reader that begins there reads it again.
+//! A position is behind the last batch that a reader gave out. Batches that were read ahead do not
+//! count: a reader that begins there reads them again.
 
 use base::bytes::{ByteReader, ByteWriter};
 use base::formats::POSITIONS;
@@ -34,7 +34,7 @@ pub struct Position {
     pub(crate) byte: u64,
     /// The version of that file, 0 if it is not known.
     pub(crate) version: u64,
-    /// What was left out before.
+    /// The lines and files that were left out before.
     pub(crate) skipped: Skipped,
 }
 
@@ -64,11 +64,11 @@ pub(crate) struct HeldSamples {
     pub(crate) n_shuffles: u64,
 }
 
-/// What decides which samples a pass reads, and in which batches.
+/// The facts that determine the samples of a pass, and their batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Facts([u64; 6]);
 
-/// What they are about, in the order they are kept.
+/// The names of these facts, in their order.
 const ABOUT: [&str; 6] =
     ["kind", "list of files", "slots", "way of reading", "batch size", "samples in memory"];
 
@@ -148,7 +148,7 @@ impl Positions {
         self.readers.iter().fold(0, |sum, reader| sum.saturating_add(reader.n_samples))
     }
 
-    /// What was left out before, by all readers.
+    /// The lines and files that all readers have left out before.
     pub(crate) fn skipped(&self) -> Skipped {
         let mut sum = Skipped::default();
         for Position { skipped, .. } in &self.readers {
@@ -174,7 +174,7 @@ impl Positions {
         to.0
     }
 
-    /// What [`Positions::to_bytes`] wrote.
+    /// Reads the bytes of [`Positions::to_bytes`].
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let bad = |reason: &str| Error::BadPositions { reason: reason.to_string() };
         let mut rest = ByteReader::new(bytes);

@@ -3,7 +3,7 @@
 
 use crate::error::{Error, Result};
 
-/// Messages within messages; deeper is no description.
+/// Messages within messages; deeper text is not a description.
 const DEPTH_MAX: usize = 8;
 
 /// Where something stands, from 1.
@@ -19,7 +19,7 @@ impl TextPosition {
     }
 }
 
-/// What a field holds.
+/// The value of a field.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum FieldValue {
     Text(String),
@@ -105,7 +105,7 @@ impl Parser {
         }
     }
 
-    /// What follows a name.
+    /// The part of a field behind its name.
     fn field(
         &mut self,
         name: String,

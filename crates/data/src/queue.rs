@@ -27,7 +27,7 @@ pub(crate) struct Stream {
     thread: Option<JoinHandle<()>>,
     pass: Arc<Pass>,
     waited: Duration,
-    /// What was found when the queue was only looked at.
+    /// A batch that was taken from the queue to see whether there is one.
     found: Option<Result<ReadBatch>>,
     /// Behind the last batch that was given out; none if chance decides which files are read here.
     position: Option<Position>,
@@ -44,8 +44,9 @@ struct ReadBatch {
 enum Turn {
     /// A thread reads one file of its own, then any file that is not taken. Fast threads read more.
     Free,
-    /// Its own and every `n`th behind it. So where a thread stands needs no list of files, says
-    /// what is left for the others, and the batches of a thread are the same in every run.
+    /// Its own and every `n`th behind it. So the position of a thread needs no list of files and
+    /// tells the files that are left for the others, and the batches of a thread are the same in
+    /// every run.
     Every(usize),
 }
 
@@ -171,7 +172,7 @@ impl Drop for Stream {
     fn drop(&mut self) {
         let Some(thread) = self.thread.take() else { return };
         self.pass.stop();
-        // A thread that waits for room in the queue finds that nobody takes from it.
+        // A thread that waits for room in the queue finds it closed.
         drop(std::mem::replace(&mut self.batches, mpsc::sync_channel(1).1));
         let _ = thread.join();
     }

@@ -41,10 +41,10 @@ pub(crate) fn shuffle<T>(list: &mut [T], seed: u64) {
     shuffle_in(list, seed, &Phase::default());
 }
 
-/// How many places are changed between two times that somebody is told.
+/// Places that are changed between two reports of progress.
 const TOLD_EVERY: usize = 1 << 16;
 
-/// The same, as work of which somebody sees how far it is.
+/// The same, with reports of progress.
 pub(crate) fn shuffle_in<T>(list: &mut [T], seed: u64, phase: &Phase) {
     let mut random = Random::new(seed);
     let mut last = list.len();

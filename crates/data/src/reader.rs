@@ -88,7 +88,7 @@ impl Reader {
         }
     }
 
-    /// What ends this pass early, for all its readers and from any thread.
+    /// A handle that ends this pass early, for all its readers and from any thread.
     pub fn stopper(&self) -> Stopper {
         match &self.0 {
             BatchOrigin::Stream(stream) => Stopper(stream.pass().stop.clone()),

@@ -27,7 +27,8 @@ pub struct PassFiles {
 }
 
 impl PassFiles {
-    /// What was read when the readers of the pass stood there; files of which nothing was are not listed.
+    /// The parts of files that the readers of the pass had read at these positions, without files that
+    /// were not begun.
     pub fn read_until(&self, positions: &Positions) -> Vec<FileRead> {
         let readers = positions.readers();
         let read = |(at, file): (usize, &String)| {
@@ -44,8 +45,8 @@ impl PassFiles {
         self.files.iter().enumerate().filter_map(read).collect()
     }
 
-    /// Bytes that readers do not read any more which begin there, of files with these sizes: what they have read, and files
-    /// that are left out. A file whose bytes are not known counts when it is over, for it is read from its beginning.
+    /// Bytes of files with these sizes that readers skip if they begin there: those that they have read, and files that are
+    /// left out. A file whose bytes are not known counts when it is over, for it is read from its beginning.
     pub fn bytes_before(&self, positions: Option<&Positions>, size: &dyn Fn(&str) -> u64) -> u64 {
         let readers = positions.map(Positions::readers).unwrap_or_default();
         let before = |(at, file): (usize, &String)| {

@@ -170,7 +170,7 @@ impl Records {
     }
 }
 
-/// What Fluid takes for zero: an id 0, a number smaller than 1e-6.
+/// Fluid's zeros: an id 0, a number smaller than 1e-6.
 fn is_zero(kind: SlotKind, words: &[u32]) -> bool {
     match kind {
         SlotKind::Float => f64::from(f32::from_bits(words[0])).abs() < 1e-6,

@@ -1,4 +1,4 @@
-//! What a dataset is told before it reads.
+//! Settings of a dataset, made before it reads.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -37,7 +37,7 @@ pub struct Settings {
     pub batch_size: usize,
     /// How many threads read and train.
     pub n_threads: usize,
-    /// What pipe commands are given.
+    /// The environment of pipe commands.
     pub shell: Shell,
     /// How `hdfs:` and `afs:` files are reached with a command: `hadoop fs -D …`.
     pub hadoop: String,
@@ -105,7 +105,7 @@ impl Settings {
         Ok(())
     }
 
-    /// Where `hdfs:` files are (`hdfs://host:port`), and who asks for them (`user,password`).
+    /// The name node of `hdfs:` files (`hdfs://host:port`), and the user (`user,password`).
     pub fn set_hdfs(&mut self, name_node: &str, ugi: &str) {
         self.hadoop = format!("hadoop fs -D fs.default.name={name_node} -D hadoop.job.ugi={ugi}");
         let said = [("fs.default.name", name_node), ("hadoop.job.ugi", ugi)];

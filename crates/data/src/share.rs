@@ -31,7 +31,7 @@ const BLOCK_BYTES: usize = 1 << 20;
 /// A longer block is none of ours: it ends with the sample that makes it longer than it should be.
 const BLOCK_BYTES_MAX: u32 = 1 << 30;
 
-/// What a file holds beside the samples.
+/// The contents of a file beside the samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
     /// Before the shuffle.
@@ -110,7 +110,7 @@ pub(crate) fn read(
     match read_one(path, facts, slots) {
         Err(damaged @ Error::BadShare { .. }) => match read_one(&again(path), facts, slots) {
             Ok(Some(read)) => {
-                // What cannot be written now is tried again by the next process.
+                // If it cannot be written now, the next process tries again.
                 let _ = durable::copy(&again(path), path);
                 Ok(Some(read))
             }

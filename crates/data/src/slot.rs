@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 
-/// What the values of a slot are.
+/// The type of values of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlotKind {
     /// `float32`.
@@ -16,7 +16,7 @@ pub enum SlotKind {
 pub struct Slot {
     /// The variable it is fed to.
     pub name: String,
-    /// What its values are.
+    /// The type of its values.
     pub kind: SlotKind,
     /// The shape of a dense slot, which has no sequences; -1 is the size that follows from the rest.
     pub dense: Option<Vec<i64>>,

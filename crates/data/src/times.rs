@@ -9,7 +9,7 @@ const DAY: i64 = 86_400;
 pub const NO_TIME: i64 = i64::MIN;
 
 /// The time of a text: `2024-01-31`, `2024-01-31 10:00`, `2024-01-31T10:00:00.5+02:00`, `…Z`. Without a zone it is UTC. Digits
-/// beyond microseconds are dropped. `None` if the text is no time.
+/// beyond microseconds are dropped. `None` if the text is not a time.
 ///
 /// ```
 /// assert_eq!(data::time_of_text("1970-01-01T01:00:00+01:00"), Some(0));

@@ -61,7 +61,7 @@ impl<R: Read> ZstdFrames<R> {
         Ok(())
     }
 
-    /// What reading the file said goes before what the decoder makes of it.
+    /// The error of reading the file takes precedence over the decoder's.
     fn error(&self, error: &FrameDecoderError) -> io::Error {
         let read = self.source.failed.lock().even_if_poisoned().take();
         read.unwrap_or_else(|| {

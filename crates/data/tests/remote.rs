@@ -1,5 +1,5 @@
 //! Files elsewhere, over real sockets: connections that break, servers that are busy or gone, files that
-//! change, and passes that go on where they were.
+//! change, and passes that resume where they were.
 #![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
 
 mod support;
@@ -102,7 +102,7 @@ fn what_is_refused_is_said_at_once_and_what_is_gone_after_a_while() {
     server.fail(&[Fault::Status(403)]);
     let error = read(&mut dataset(&[server.url("a")], 1)).unwrap_err();
     assert!(matches!(&error, Error::StoreRefused { .. }), "{error}");
-    // A port where nobody listens.
+    // A port where no process listens.
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     for name in [format!("http://{free}/a"), format!("webhdfs://{free}/a")] {
         let mut gone = dataset(std::slice::from_ref(&name), 1);
@@ -134,7 +134,7 @@ fn a_reader_that_leaves_ends_its_waits() {
     drop(reader);
 }
 
-/// Takes `n` batches, forgets the reader, and lets a new dataset go on.
+/// Takes `n` batches, forgets the reader, and lets a new dataset resume.
 fn interrupted(files: &[String], n: usize, set: fn(&mut Dataset)) -> (Vec<i64>, Positions) {
     let mut dataset = dataset(files, 10);
     set(&mut dataset);
@@ -239,7 +239,7 @@ fn a_command_whose_file_breaks_off_is_an_error() {
     assert!(matches!(&error, Error::StoreRefused { .. }), "{error}");
 }
 
-/// The same file of this machine goes on at its byte, too, and says so when it has changed.
+/// The same file of this machine resumes at its byte, too, and reports a change.
 #[test]
 fn a_local_pass_goes_on_at_its_byte() {
     let folder = tempfile::tempdir().unwrap();

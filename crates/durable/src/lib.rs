@@ -32,10 +32,10 @@ pub const UNFINISHED: &str = ".new";
 /// How much of a file is copied at once.
 const COPIED_AT_ONCE: usize = 1 << 20;
 
-/// Who may read what is made.
+/// The readers of a new file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Everybody, less what the umask of the process takes away: logs and saves.
+    /// All users, except those that the umask of the process excludes: logs and saves.
     Umask,
     /// Only the user: secrets, snapshots and journals.
     Owner,
@@ -180,8 +180,8 @@ pub struct Replacement {
 }
 
 impl Replacement {
-    /// Begins a file beside its place. It is locked while this process has it, so that nobody takes it for one
-    /// that was left behind.
+    /// Begins a file beside its place. It is locked while this process has it, so that no other process takes
+    /// it for one that was left behind.
     pub fn begin(path: &Path, access: Access) -> io::Result<Self> {
         loop {
             let temporary = beside(path)?;
@@ -189,7 +189,7 @@ impl Replacement {
             let is_ours = match file.try_lock() {
                 Ok(()) => is_at(&file, &temporary),
                 Err(TryLockError::WouldBlock) => false,
-                // A file system without locks: nobody can lock, so nobody cleans.
+                // A file system without locks: no process can lock, so none cleans.
                 Err(TryLockError::Error(_)) => true,
             };
             if is_ours {
@@ -198,7 +198,7 @@ impl Replacement {
         }
     }
 
-    /// What is written to.
+    /// The file to write to.
     pub fn file(&mut self) -> &mut File {
         &mut self.file
     }
@@ -223,12 +223,12 @@ impl Drop for Replacement {
     }
 }
 
-/// Best effort: what stays is removed by the next replacement.
+/// Best effort: the next replacement removes a file that stays.
 fn remove(path: &Path) {
     let _ = fs::remove_file(path);
 }
 
-/// A name beside a file that nobody else has: hidden, and not that of another process or machine.
+/// A unique name beside a file: hidden, and not that of another process or machine.
 pub fn beside(path: &Path) -> io::Result<PathBuf> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let name = path

@@ -98,7 +98,7 @@ fn folders_and_links_are_replaced() {
         assert_eq!(fs::read_to_string(path.join("y")).unwrap(), turn.to_string());
     }
     assert_eq!(names(folder.path()), ["model"]);
-    // What cannot be placed leaves the old one.
+    // A folder that cannot be placed leaves the old one.
     assert!(replace_folder(&fresh, &path).is_err());
     assert_eq!(fs::read_to_string(path.join("y")).unwrap(), "2");
     let link = folder.path().join("link");

@@ -1,4 +1,4 @@
-//! What a folder holds: variables, where their numbers are, and programs.
+//! The contents of a folder: variables, the files of their numbers, and programs.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -58,7 +58,7 @@ pub struct HeldVar {
 pub struct NamedProgram {
     /// The file.
     pub file: String,
-    /// What it holds.
+    /// The program.
     pub program: Program,
 }
 
@@ -69,7 +69,7 @@ struct CombinedFile {
     tensors: Vec<Tensor>,
 }
 
-/// What a folder holds.
+/// The contents of a folder.
 #[derive(Debug)]
 pub struct Contents {
     folder: Folder,
@@ -144,7 +144,7 @@ impl Contents {
         self.folder.phase().set_total(self.n_checked + n_bytes);
     }
 
-    /// So many of them are done. What is read of the folder is counted by itself.
+    /// So many of them are done. Reading the folder counts by itself.
     pub(crate) fn done(&self, n_bytes: u64) {
         self.folder.phase().add(n_bytes);
     }
@@ -465,7 +465,7 @@ fn names(folder: &Folder, stem: Option<&str>) -> Result<Vec<String>> {
 fn walk(folder: &Path, prefix: &str, names: &mut Vec<String>) -> std::io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
-        // A name that is no text was not written by a save.
+        // A save does not write names that are not Unicode.
         let Ok(name) = entry.file_name().into_string() else { continue };
         if name.starts_with(PRIVATE) {
             continue;

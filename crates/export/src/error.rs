@@ -1,4 +1,4 @@
-//! What can go wrong when a folder is shown, exported or imported into.
+//! Errors of showing, exporting or importing into a folder.
 
 use std::io;
 use std::path::PathBuf;

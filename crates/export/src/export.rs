@@ -15,7 +15,7 @@ use crate::parquet::{write_one, write_parquet};
 use crate::safetensors::write_safetensors;
 use crate::show::picture;
 
-/// What a folder can be exported to.
+/// The formats of an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExportFormat {
     /// An inference model, for onnxruntime and others.
@@ -76,12 +76,12 @@ impl ExportOptions {
     }
 }
 
-/// What an export wrote.
+/// The output of an export.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exported {
     /// Where it is.
     pub path: PathBuf,
-    /// What it is, for people.
+    /// Its description, for people.
     pub text: String,
 }
 

@@ -113,7 +113,8 @@ pub fn import_rows(dir: &Path, table: &str, file: &Path) -> Result<Imported> {
     Ok(imported)
 }
 
-/// The states of an optimizer have the rows of their table, and nobody knows how new ones would begin.
+/// The states of an optimizer have the rows of their table, and the initial states of new rows are not
+/// known.
 fn check_states(contents: &Contents, var: &HeldVar, rows: &NewRows, old: &Rows) -> Result<()> {
     let prefix = format!("{}_", var.name);
     let is_state = |other: &&HeldVar| {
@@ -160,7 +161,7 @@ fn about(contents: &Contents) -> About {
     About { kind: "import".to_string(), ..about }
 }
 
-/// Writes the parts of a table again, each with its rows: what is known of a part stays true.
+/// Writes the parts of a table again, each with its rows: facts about a part stay true.
 fn save_parts(contents: &Contents, var: &HeldVar, rows: &NewRows, old: &Rows) -> Result<Imported> {
     let (n, by_hash) = (var.files.len(), contents.is_spread_by_hash(var)?);
     let home = |id: i64| match by_hash {

@@ -1,5 +1,5 @@
-//! What was saved, for people and for other programs: what a folder holds as text and as a picture, and
-//! models and tables in the formats that others read (ONNX, safetensors, Parquet).
+//! Saved models for people and for other programs: the contents of a folder as text and as a picture,
+//! and models and tables in the formats that others read (ONNX, safetensors, Parquet).
 //!
 //! **Invariant:** a folder is read as the save left it, and is changed only by an import. A file that is
 //! written here is there whole or not at all.

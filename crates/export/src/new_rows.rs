@@ -18,7 +18,7 @@ pub struct NewRows {
     pub value: Tensor,
 }
 
-/// What an import did.
+/// The outcome of an import.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Imported {
     /// Rows that were there and have new numbers.

@@ -36,7 +36,7 @@ impl NewOutput {
         placed.map_err(|source| failed(&self.path, source))
     }
 
-    /// Writes the file. What is wrong with its contents is another error than what is wrong with the disk.
+    /// Writes the file. Errors of its contents are told apart from errors of the disk.
     pub(crate) fn file_of(
         self,
         write: impl FnOnce(&mut BufWriter<&mut File>) -> Result<()>,

@@ -94,7 +94,7 @@ fn write_to(contents: &Contents, var: &HeldVar, file: File) -> Result<()> {
     write_columns(&columns, var, file, told).map_err(unwritable)
 }
 
-/// What is written: ids and numbers, row after row.
+/// The columns to write: ids and numbers, row after row.
 struct RowColumns<'a> {
     ids: &'a [i64],
     value: &'a Tensor,
@@ -237,7 +237,7 @@ fn read_rows(path: &Path, file: File) -> Result<NewRows> {
     NewRows::new(path, ids, value)
 }
 
-/// What is read of a file.
+/// The columns to read from a file.
 struct ParquetColumns<'a> {
     path: &'a Path,
     reader: &'a SerializedFileReader<File>,

@@ -18,8 +18,8 @@ const FILE_BYTES_MAX: u64 = 4096;
 /// The keys of this process, which it makes when it first needs one.
 static KEYS: OnceLock<Arc<KeyRing>> = OnceLock::new();
 
-/// What this process shows to others of its job, and asks them to show: keys of its own in a private network, if
-/// there is no secret.
+/// The credentials of this process, and the ones that it expects of others of its job: its own keys in a private
+/// network if there is no secret.
 pub fn current() -> Result<Access> {
     let access = from_environment(&env::process)?;
     access.check_keys()?;
@@ -117,7 +117,7 @@ mod tests {
         assert!(!access(&[]).insecure);
         let both = [("PADDLEWHEEL_INSECURE", "1"), ("PADDLEWHEEL_REQUIRE_SECRET", "1")];
         assert!(!access(&both).insecure);
-        // What launchers go by.
+        // Launchers decide by this.
         assert!(access(&[]).keys.is_none());
     }
 

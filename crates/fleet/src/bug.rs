@@ -14,7 +14,7 @@ pub fn report_panics(version: &'static str) {
         if site.contains(CAUGHT) {
             return;
         }
-        // A closed stderr is nobody's fault here.
+        // A closed stderr is not an error of this process.
         let _ = writeln!(io::stderr(), "{}", report(version, words(info), &site));
         if std::env::var_os("RUST_BACKTRACE").is_some_and(|value| value != "0") {
             usual(info);

@@ -1,4 +1,4 @@
-//! The variables by which a cluster tells a process who it is: every name, and which goes first.
+//! The variables that identify a process in a cluster: every name, and their precedence.
 //!
 //! Names changed with Fluid's versions, and scripts, launchers and platforms of all ages are about.
 //! The newest name wins; an empty value counts as none. *Add a variable here, nowhere else.*
@@ -81,7 +81,7 @@ pub(crate) const VOLCANO_SERVERS: &[&str] = &["VC_PS_HOSTS", "VC_PSERVER_HOSTS",
 /// The pods of the task that trains.
 pub(crate) const VOLCANO_TRAINERS: &[&str] = &["VC_WORKER_HOSTS", "VC_TRAINER_HOSTS"];
 
-/// Who this is among the tasks of a Slurm step.
+/// The rank among the tasks of a Slurm step.
 pub(crate) const SLURM_RANK: &[&str] = &["SLURM_PROCID"];
 /// How many tasks there are.
 pub(crate) const SLURM_SIZE: &[&str] = &["SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_NPROCS"];
@@ -97,7 +97,7 @@ pub(crate) const SLURM_TASKS: &[&str] = &["SLURM_STEP_TASKS_PER_NODE", "SLURM_TA
 /// How tasks are spread over machines.
 pub(crate) const SLURM_DISTRIBUTION: &[&str] = &["SLURM_DISTRIBUTION"];
 
-/// Who this is among all processes that Open MPI's `mpirun` started.
+/// The rank among all processes that Open MPI's `mpirun` started.
 pub(crate) const OPEN_MPI_RANK: &[&str] = &["OMPI_COMM_WORLD_RANK"];
 /// How many it started.
 pub(crate) const OPEN_MPI_SIZE: &[&str] = &["OMPI_COMM_WORLD_SIZE"];
@@ -113,7 +113,7 @@ pub(crate) const PMI_SIZE: &[&str] = &["PMI_SIZE", "MV2_COMM_WORLD_SIZE"];
 pub(crate) const PMI_LOCAL_SIZE: &[&str] = &["MPI_LOCALNRANKS", "MV2_COMM_WORLD_LOCAL_SIZE"];
 /// How many processes `mpirun` started, under all names.
 pub(crate) const MPI_SIZE: &[&str] = &["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"];
-/// What says where the servers of an MPI job are that runs on several machines.
+/// The servers, or the rendezvous, of an MPI job on several machines.
 pub(crate) const MPI_SERVERS: &[&str] = &[
     "PADDLE_PSERVERS_IP_PORT_LIST",
     "PADDLE_PSERVERS",
@@ -121,13 +121,13 @@ pub(crate) const MPI_SERVERS: &[&str] = &[
     "PADDLE_INIT_PSERVERS",
     "PADDLE_MASTER",
 ];
-/// What sends connections elsewhere.
+/// Proxies, which redirect connections.
 pub(crate) const PROXIES: &[&str] = &["http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"];
 /// Where an object store is that is not Amazon's.
 pub(crate) const S3_ENDPOINT: &[&str] = &["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"];
 /// Which region its buckets are in.
 pub(crate) const S3_REGION: &[&str] = &["AWS_REGION", "AWS_DEFAULT_REGION"];
-/// Who asks it for files: a key, its secret, and what makes it a temporary one.
+/// The credentials of the object store: a key, its secret, and the token of a temporary key.
 pub(crate) const S3_KEY: &[&str] = &["AWS_ACCESS_KEY_ID"];
 pub(crate) const S3_SECRET: &[&str] = &["AWS_SECRET_ACCESS_KEY"];
 pub(crate) const S3_TOKEN: &[&str] = &["AWS_SESSION_TOKEN"];
@@ -166,9 +166,9 @@ pub(crate) const AZURE_TOKEN_FILE: &[&str] = &["AZURE_FEDERATED_TOKEN_FILE"];
 pub(crate) const AZURE_AUTHORITY: &[&str] = &["AZURE_AUTHORITY_HOST"];
 /// The agent of one of Azure's machines.
 pub(crate) const AZURE_INSTANCE: &[&str] = &["AZURE_POD_IDENTITY_AUTHORITY_HOST"];
-/// A file with the certificates of those who may vouch for servers.
+/// A file with the certificates of trusted authorities.
 pub(crate) const CERTIFICATES: &[&str] = &["AWS_CA_BUNDLE", "SSL_CERT_FILE"];
-/// Who asks a Hadoop file system for files.
+/// The user name for a Hadoop file system.
 pub(crate) const HADOOP_USER: &[&str] = &["HADOOP_USER_NAME", "USER"];
 /// The user's folder.
 pub(crate) const HOME: &[&str] = &["HOME"];
@@ -189,7 +189,7 @@ pub(crate) const INSECURE: &[&str] = &["PADDLEWHEEL_INSECURE"];
 pub(crate) const REQUIRE_SECRET: &[&str] = &["PADDLEWHEEL_REQUIRE_SECRET"];
 /// Where programs keep what they need again.
 pub(crate) const STATE_HOME: &[&str] = &["XDG_STATE_HOME"];
-/// The port at which this process answers HTTP, for who watches the job; ours.
+/// The port at which this process answers HTTP requests of monitors; ours.
 pub(crate) const METRICS_PORT: &[&str] = &["PADDLEWHEEL_METRICS_PORT"];
 /// The address of that; this machine only without it.
 pub(crate) const METRICS_HOST: &[&str] = &["PADDLEWHEEL_METRICS_HOST"];
@@ -207,7 +207,7 @@ pub(crate) const PROGRESS_SECS: &[&str] = &["PADDLEWHEEL_PROGRESS_SECS"];
 pub(crate) const GLOG_V: &[&str] = &["GLOG_v"];
 /// Below it, Fluid says nothing.
 pub(crate) const GLOG_MIN_LEVEL: &[&str] = &["GLOG_minloglevel"];
-/// What the terminal can do.
+/// The kind of terminal.
 pub(crate) const TERMINAL: &[&str] = &["TERM"];
 
 /// The Python that runs scripts, where none has started us; ours.
@@ -246,7 +246,7 @@ pub fn own_process() -> OwnProcess {
     OwnProcess { program, words: words.collect() }
 }
 
-/// A variable of this process; one that is no text is as good as none.
+/// A variable of this process; one that is not valid Unicode counts as unset.
 pub fn process(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }

@@ -1,4 +1,4 @@
-//! What can go wrong when a process finds its place in a cluster, or starts one.
+//! Errors of a process that looks for its place in a cluster, or starts one.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use base::DidYouMean;
 use ps::Endpoint;
 
-/// What can go wrong when a process finds its place in a cluster, or starts one.
+/// An error of a process that looks for its place in a cluster, or starts one.
 #[derive(thiserror::Error)]
 pub enum Error {
     /// A variable that must be set.
@@ -25,15 +25,15 @@ pub enum Error {
         name: &'static str,
         /// Its value.
         value: String,
-        /// What it should be.
+        /// The values that it can have.
         expected: &'static str,
     },
-    /// A log that nobody can write.
+    /// An invalid filter of log lines.
     #[error("environment variable {name}: {source}")]
     LogLevel {
         /// The variable.
         name: &'static str,
-        /// What is wrong with it.
+        /// The reason.
         source: logging::FilterError,
     },
     /// A variable that has another word than it can have.
@@ -116,10 +116,10 @@ pub enum Error {
     /// Trainers that work without servers must know one another.
     #[error("can't find PADDLE_TRAINER_ENDPOINTS")]
     NoTrainerEndpoints,
-    /// Text that is no end point.
+    /// Text that is not an end point.
     #[error(transparent)]
     Endpoint(#[from] ps::Error),
-    /// What training itself complains of.
+    /// An error of training itself.
     #[error(transparent)]
     Train(#[from] train::Error),
     /// The programs of a role do not exist before `minimize`.
@@ -128,11 +128,11 @@ pub enum Error {
     /// A call that only servers may make was made by a trainer, or the other way round.
     #[error("this process is a {actual}; only a {wanted} can {what}")]
     WrongRole {
-        /// What it is.
+        /// The role of the process.
         actual: &'static str,
-        /// What it should be.
+        /// The role that the call needs.
         wanted: &'static str,
-        /// What was asked of it.
+        /// The operation.
         what: &'static str,
     },
     /// A folder that does not exist.
@@ -165,7 +165,7 @@ pub enum Error {
     RepeatedEndpoint {
         /// The argument.
         list: &'static str,
-        /// What is there twice.
+        /// The end point.
         endpoint: Endpoint,
     },
     /// A negative number for a process.
@@ -189,7 +189,7 @@ pub enum Error {
         name: &'static str,
         /// Its value.
         value: String,
-        /// What is wrong with it.
+        /// The reason.
         expected: &'static str,
     },
     /// A flag that does not exist.
@@ -205,7 +205,7 @@ pub enum Error {
     /// A setting that does not exist.
     #[error("{config} doesn't have key: {key}{}", sentence(.near))]
     UnknownSetting {
-        /// What was to be set.
+        /// The object with the settings.
         config: &'static str,
         /// The setting.
         key: String,
@@ -215,13 +215,13 @@ pub enum Error {
     /// A setting with a value that makes no sense.
     #[error("{config}.{key} is `{value}`, it must be {expected}")]
     BadSetting {
-        /// What was to be set.
+        /// The object with the settings.
         config: &'static str,
         /// The setting.
         key: &'static str,
         /// Its value.
         value: String,
-        /// What it should be.
+        /// The values that it can have.
         expected: &'static str,
     },
     /// Servers that never answered.
@@ -235,13 +235,13 @@ pub enum Error {
         endpoints: Vec<Endpoint>,
         /// How long they were waited for.
         waited: Duration,
-        /// Those whose machine has a name that nobody knows.
+        /// Those with a host name that cannot be resolved.
         unresolved: Vec<Endpoint>,
     },
     /// The user does not want to wait any longer.
     #[error("interrupted while waiting for {}", list(.endpoints))]
     Interrupted {
-        /// For whom it waited.
+        /// The end points that it waited for.
         endpoints: Vec<Endpoint>,
     },
     /// A launcher's command line that makes no sense.
@@ -255,7 +255,7 @@ pub enum Error {
         /// The option that sets it.
         option: &'static str,
     },
-    /// A machine by a name that nobody knows.
+    /// A host name that cannot be resolved.
     #[error(
         "the host `{host}` cannot be resolved ({source}): check how it is written in {option}, or give \
          its address"
@@ -265,7 +265,7 @@ pub enum Error {
         host: String,
         /// The option that named it.
         option: &'static str,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// Another machine, on which this launcher cannot start anything.
@@ -291,11 +291,11 @@ pub enum Error {
     /// A file or folder of the launcher.
     #[error("cannot {what} {}: {source}", .path.display())]
     File {
-        /// What it wanted to do with it.
+        /// The operation.
         what: &'static str,
         /// Its path.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// A process that could not be started.
@@ -303,9 +303,9 @@ pub enum Error {
     Start {
         /// Which of the job's processes.
         name: String,
-        /// What was to be run.
+        /// The program that was to run.
         program: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// No Python.
@@ -316,7 +316,7 @@ pub enum Error {
     NoPython {
         /// The program.
         python: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         said: String,
     },
     /// A Python without our package.
@@ -331,7 +331,7 @@ pub enum Error {
     Tool {
         /// The command.
         program: PathBuf,
-        /// What it said, or what is wrong with it.
+        /// Its last words, or the reason.
         said: String,
     },
     /// `mpirun` has not started any rank.
@@ -464,10 +464,10 @@ pub enum SnapshotError {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         problem: &'static str,
     },
-    /// There is nothing to go on from.
+    /// The folder has no snapshots to resume from.
     #[error("--resume {}: there are no snapshots of a job in it", .folder.display())]
     Nothing {
         /// The folder.
@@ -478,7 +478,7 @@ pub enum SnapshotError {
     NoSpace {
         /// The folder.
         folder: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// It cannot be made or written to.
@@ -486,12 +486,12 @@ pub enum SnapshotError {
     NotWritable {
         /// The folder.
         folder: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
 }
 
-/// What is wrong with a launcher's command line.
+/// Errors in the command line of a launcher.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Usage {
     /// Two servers cannot listen on one port.
@@ -504,7 +504,7 @@ pub enum Usage {
         option: &'static str,
         /// Its value.
         value: String,
-        /// What it should be.
+        /// The values that it can have.
         expected: &'static str,
     },
     /// A machine that is not one of the cluster's.
@@ -531,9 +531,9 @@ pub enum Usage {
         "{given} is given, but {missing} is not: a certificate needs --tls_cert, --tls_key and --tls_ca"
     )]
     Incomplete {
-        /// What is there.
+        /// The option that is present.
         given: &'static str,
-        /// What is not.
+        /// The option that is missing.
         missing: &'static str,
     },
     /// A job without trainers or without servers.
@@ -547,7 +547,7 @@ impl From<Usage> for Error {
     }
 }
 
-/// What to do about some variables.
+/// Advice about missing variables.
 fn how(missing: &str) -> &'static str {
     match missing {
         "SLURM_STEP_ID" => ": start the script with srun, not as the batch script itself",

@@ -1,6 +1,6 @@
 //! Settings that come from the environment as `FLAGS_<name>`: read once, then typed.
 //!
-//! Flags that Fluid has and this crate does not know are nobody's business and ignored.
+//! Flags that Fluid has and this crate does not know are ignored.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -68,7 +68,7 @@ impl FlagValue {
     }
 }
 
-/// Every flag with what it is when nobody sets it, sorted.
+/// Every flag with its default, sorted.
 const DEFAULTS: &[(&str, FlagValue)] = &[
     ("as_documented", FlagValue::Bool(false)),
     ("check_nan_inf", FlagValue::Bool(false)),
@@ -278,7 +278,7 @@ impl Flags {
         every.ok_or(Error::BadFlag { name, value, expected })
     }
 
-    /// The snapshots to go on from (`resume`).
+    /// The snapshots to resume from (`resume`).
     pub fn resume(&self) -> Option<PathBuf> {
         self.path("resume")
     }

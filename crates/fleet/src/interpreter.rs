@@ -20,7 +20,7 @@ print(*sys.path, sep='\\n')";
 
 /// The folder of our package in which `paddle` is ours.
 const ALIAS: &str = "_alias";
-/// What the file of a package says that is our alias.
+/// The text by which the file of a package is recognized as our alias.
 const MARK: &str = "paddlewheel._paddle";
 
 /// A Python with our package.
@@ -51,7 +51,7 @@ impl Interpreter {
         Ok(Self { python, alias, search })
     }
 
-    /// What to tell a user who has another `paddle` as well: where that one is.
+    /// The path of another `paddle` package, for a warning to the user.
     pub fn other_paddle(&self) -> Option<PathBuf> {
         let found = self.search.iter().find_map(|folder| {
             let file = folder.join("paddle").join("__init__.py");

@@ -1,4 +1,5 @@
-//! Who am I, start, stop: roles, strategies, flags, waiting, launching.
+//! Roles, strategies, flags, waiting, launching: the place of a process in a job, its start and its
+//! end.
 //!
 //! **Invariant:** the only crate that reads environment variables and starts processes. Functions
 //! that read variables take them as a function, so that a test needs no environment.

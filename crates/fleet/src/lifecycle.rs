@@ -55,7 +55,7 @@ impl std::fmt::Debug for Fleet {
     }
 }
 
-/// What there is once a loss has been minimized.
+/// The programs of a job, once a loss has been minimized.
 #[derive(Debug)]
 pub(crate) struct SplitJob {
     strategy: Strategy,
@@ -74,14 +74,14 @@ pub struct ServerPrograms {
     pub startup: Program,
 }
 
-/// What is minimized, and how.
+/// The loss to minimize, and the way to do it.
 #[derive(Debug)]
 pub struct Minimize<'a> {
     /// Changes the parameters.
     pub optimizer: &'a mut Optimizer,
     /// The variable that is minimized.
     pub loss: &'a Var,
-    /// What the backward pass leaves out.
+    /// The variables that the backward pass leaves out.
     pub limits: &'a Limits,
     /// The mode of the job and its settings.
     pub strategy: Strategy,
@@ -135,7 +135,7 @@ impl Fleet {
         Self { role, flags, trainer, serving, split, is_started, log, _numbers }
     }
 
-    /// What it was told by flags.
+    /// Its flags.
     pub(crate) fn flags(&self) -> &Flags {
         &self.flags
     }

@@ -54,7 +54,8 @@ pub(crate) fn goes_on_later(code: i32) -> String {
 /// A second `init_worker` changes nothing.
 pub const COMMUNICATOR_INITIALIZED: &str = "communicator has been initialized, skip";
 
-/// What a role maker without connections to other trainers says when it is asked to.
+/// The warning of a role maker without connections to other trainers, when it is asked for a
+/// barrier.
 pub const NO_BARRIER: &str = "warning: RoleMakerBase does not have barrier worker.";
 
 /// A proxy would intercept the messages between trainers and servers.
@@ -66,7 +67,7 @@ pub fn proxy(names: &[&str]) -> String {
     )
 }
 
-/// What Fluid prints when the senders of a mode are ready, in order.
+/// The lines that Fluid prints when the senders of a mode are ready, in order.
 pub fn initialized(mode: Mode) -> impl Iterator<Item = Line> {
     let ready = |name: &&str| Line::info("communicator", format!("{name} Initialized"));
     mode.communicators().iter().map(ready)

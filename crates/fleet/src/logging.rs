@@ -15,7 +15,7 @@ use crate::role::Role;
 
 pub use base::printable;
 
-/// What a front says where the environment says nothing, or instead of it.
+/// Choices of a front end, where the environment has none, or instead of it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LogChoice {
     /// The form of lines, from the command line.
@@ -92,7 +92,8 @@ fn progress(vars: EnvVars<'_>) -> Result<ProgressMode> {
     })
 }
 
-/// How often the log of this process gets a line about progress. What makes no sense was an error before.
+/// The interval between lines about progress in the log of this process. Invalid values were an error
+/// before.
 pub(crate) fn noted_every() -> Duration {
     note_every(EnvVars(&env::process)).unwrap_or(logging::NOTE_EVERY)
 }

@@ -18,7 +18,8 @@ pub struct ClickVars<'a> {
 }
 
 impl Fleet {
-    /// The histograms of all trainers, added up: what one process that saw all samples would have.
+    /// The histograms of all trainers, added up: equal to those of one process that saw all
+    /// samples.
     pub fn global_auc(&self, scope: &Scope, histograms: [&str; 2]) -> Result<Auc> {
         self.merged(scope, histograms, []).map(|(auc, _)| auc)
     }

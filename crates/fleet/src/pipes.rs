@@ -1,4 +1,4 @@
-//! What the pipe commands of a dataset are given: Fluid's scripts expect things of Python that are
+//! The environment of a dataset's pipe commands: Fluid's scripts expect things of Python that are
 //! not always so.
 
 use std::path::Path;
@@ -11,10 +11,9 @@ const HASH_SEED: &str = "PYTHONHASHSEED";
 const PATH: &str = "PATH";
 
 /// The setting of pipe commands, given this process's variables and its Python, if it is one.
-///
-/// Readers make ids with `hash`, so all processes must agree on it; and they are started as `python`,
-/// which means this Python: another one, found because nobody activated this one's environment, does
-/// not have the packages that this one has.
+/// Readers make ids with `hash`, so all processes must agree on it; and they are started as
+/// `python`, which means this Python: another one, found because this one's environment is not
+/// activated, does not have the packages that this one has.
 pub fn shell(var: &dyn Fn(&str) -> Option<String>, python: Option<&Path>) -> Shell {
     let mut shell = Shell::default();
     if let Some((name, value)) = hash_seed(var) {
@@ -69,7 +68,7 @@ mod tests {
         assert!(shell_of(Some("random")).variables.is_empty());
     }
 
-    /// What a script named `python` in this folder answers to commands, given another on the path.
+    /// The answer of a script named `python` in this folder to commands, given another on the path.
     fn answers(name: &str) {
         let (ours, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let (python, another) = (ours.path().join(name), other.path().join("python"));

@@ -21,7 +21,7 @@ const RETRY: Duration = Duration::from_secs(3);
 /// How often a wait looks whether it should end.
 const GLANCE: Duration = Duration::from_millis(100);
 
-/// What a wait for servers reports, and how it can be ended.
+/// The output of a wait for servers, and the way to end it.
 pub struct Watch<'a> {
     /// Takes lines for stderr.
     pub on_line: &'a mut dyn FnMut(&str),
@@ -54,8 +54,8 @@ pub fn wait_server_ready(
 /// Whether the user has had enough.
 type StopCheck<'a> = &'a mut dyn FnMut() -> bool;
 
-/// Whether a server accepts a connection in time. One that says neither yes nor no must not keep
-/// a user who wants to go: it is asked on a thread of its own.
+/// Whether a server accepts a connection in time. The check runs on a thread of its own: a server
+/// that neither accepts nor refuses must not hold up an interrupt.
 fn reach(endpoint: &Endpoint, limit: Duration, stops: StopCheck<'_>) -> Reach {
     if limit <= GLANCE {
         return tcp::reach(endpoint, limit);
@@ -75,7 +75,7 @@ fn reach(endpoint: &Endpoint, limit: Duration, stops: StopCheck<'_>) -> Reach {
     }
 }
 
-/// What a wait needs of the world; tests bring their own.
+/// The environment of a wait; tests bring their own.
 struct World<'a> {
     reach: &'a mut dyn FnMut(&Endpoint, Duration, StopCheck<'_>) -> Reach,
     sleep: &'a mut dyn FnMut(Duration),
@@ -152,7 +152,7 @@ fn wait(
                 return Err(Error::Interrupted { endpoints: missing });
             }
             (world.sleep)(left.min(GLANCE));
-            // The line promises a retry in three seconds; nobody minds an earlier one.
+            // The line promises a retry in three seconds; an earlier one does no harm.
             let answers = |found| found == Reach::Answers;
             let mut now = endpoints.clone();
             if world.refresh(&mut now)

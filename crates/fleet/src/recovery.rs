@@ -1,5 +1,5 @@
-//! What a process is told about recovery: where snapshots are, how often they are written, and which
-//! start of the process this is. A launcher says it by the environment.
+//! Settings of recovery: the folder of snapshots, the interval between them, and the number of this
+//! start. A launcher sets them in the environment.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use crate::env::{self, EnvVars};
 use crate::error::Result;
 use crate::flags::Flags;
 
-/// What a process is told about recovery.
+/// Settings of recovery of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recovery {
     /// The folder of snapshots and journals; none: a process that dies is lost.

@@ -1,7 +1,7 @@
-//! Who a process is: trainer or server, which of them, and who the others are.
+//! The identity of a process: trainer or server, its number, and the addresses of the others.
 //!
 //! Fluid's role makers are functions here that give a [`Role`]: from Paddle's variables, from
-//! arguments. They compute and connect to nobody. `engine` reads the variables of others.
+//! arguments. They compute and open no connections. `engine` reads the variables of others.
 
 use ps::Endpoint;
 
@@ -20,7 +20,7 @@ pub enum RoleKind {
 /// The role of a process, and the others of its job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Role {
-    /// What it does.
+    /// Trainer or server.
     pub kind: RoleKind,
     /// Which of the trainers or servers it is.
     pub id: u32,
@@ -158,7 +158,7 @@ pub(crate) fn by_name<'a>(
 ) -> Option<u32> {
     let name = vars.first(env::HOST_NAME)?.value;
     let first = |host: &str| host.split('.').next().unwrap_or_default().to_string();
-    // An address is no name: 10.0.0.1 is not the machine `10`.
+    // An address is not a name: 10.0.0.1 is not the machine `10`.
     let is_name = first(&name).parse::<u32>().is_err();
     let is_same = |host: &str| host == name || (is_name && first(host) == first(&name));
     let mut found = (0..).zip(hosts).filter(|(_, host)| is_same(host)).map(|(at, _)| at);
@@ -236,7 +236,7 @@ pub fn general_from_environment(var: &dyn Fn(&str) -> Option<String>) -> Result<
 pub struct UserDefined {
     /// Which of the trainers or servers it is.
     pub current_id: i64,
-    /// What it does.
+    /// Trainer or server.
     pub kind: RoleKind,
     /// How many trainers there are.
     pub n_trainers: i64,

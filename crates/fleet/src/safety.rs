@@ -1,4 +1,5 @@
-//! Who may take part in a job, as a command line says it, and the variables that tell its processes.
+//! Options of a command line about access to a job, and the variables that pass them to its
+//! processes.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +7,7 @@ use crate::access::{self, is_on};
 use crate::env::{EnvVars, INSECURE, SECRET_FILE, TLS, TLS_CA, TLS_CERT, TLS_KEY, TLS_NAME};
 use crate::error::{Error, Result, Usage};
 
-/// Who may take part in a job, and where its servers write.
+/// The credentials of a job, and the folder below which its servers write.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SafetyOptions {
     /// The file with the secret.
@@ -31,13 +32,13 @@ pub struct SafetyOptions {
 pub(crate) struct TlsFile<'a> {
     /// The variable that names it to a process.
     pub(crate) variable: &'static str,
-    /// What Kubernetes and those who make certificates there call it.
+    /// Its key in a Secret of Kubernetes, as the tools that make certificates name it.
     pub(crate) key: &'static str,
     pub(crate) path: &'a Path,
 }
 
 impl SafetyOptions {
-    /// What is not said here, as an environment says it.
+    /// Fills missing options from an environment.
     pub(crate) fn or_environment(self, var: &dyn Fn(&str) -> Option<String>) -> Result<Self> {
         let vars = EnvVars(var);
         let text = |names| vars.first(names).map(|found| found.value);
@@ -59,7 +60,8 @@ impl SafetyOptions {
         self.insecure && self.secret_file.is_none()
     }
 
-    /// An error if a file is of no use, or if keys are to be made that nothing proves.
+    /// An error if a file cannot be used, or if keys are to be made without anything that proves
+    /// them.
     pub(crate) fn check_files(&self) -> Result<()> {
         let given = self.variables()?;
         let find = |name: &str| given.iter().find(|(known, _)| *known == name);

@@ -1,8 +1,8 @@
-//! What the processes of a job run.
+//! The script of a job's processes.
 
 use std::path::PathBuf;
 
-/// What to start, and with which arguments.
+/// The script to start, and its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScriptCommand {
     /// The script or executable.

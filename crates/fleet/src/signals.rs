@@ -15,15 +15,15 @@ use crate::error::{Error, Result};
 /// the signal. Schedulers must not take it for one that has done its work.
 pub const ENDED_EARLY: i32 = 128 + SIGTERM;
 
-/// The exit code of a launcher whose job was asked to end, has not finished, and goes on with the same command
+/// The exit code of a launcher whose job was asked to end, has not finished, and resumes with the same command
 /// (EX_TEMPFAIL of `sysexits.h`).
 pub const UNFINISHED: i32 = 75;
 
 /// How often a wait looks.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Signals by which somebody asks this process to end (SIGHUP, SIGINT, SIGTERM) and that came while this
-/// lives.
+/// Signals that ask this process to end (SIGHUP, SIGINT, SIGTERM) and that arrived during the life of
+/// this value.
 pub struct Signals {
     last: Arc<AtomicUsize>,
     ids: Vec<SigId>,

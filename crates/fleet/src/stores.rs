@@ -1,4 +1,4 @@
-//! What the environment says about files elsewhere: the variables and files that users of S3 and Hadoop
+//! Settings of remote files from the environment: the variables and files that users of S3 and Hadoop
 //! have already.
 
 use std::collections::BTreeMap;

@@ -40,7 +40,8 @@ pub struct TrainerConfig {
 }
 
 impl TrainerConfig {
-    /// What flags and the number of threads (`CPU_NUM`) say. `mode` is that of the strategy.
+    /// The settings of flags and of the number of threads (`CPU_NUM`). `mode` is that of the
+    /// strategy.
     pub fn new(mode: Option<Mode>, flags: &Flags, n_threads: u32) -> Self {
         let threads = u64::from(n_threads);
         let defaults = [threads, threads, 1, threads, 5, 5, 1, 180_000, 3];
@@ -203,7 +204,7 @@ pub struct ServerConfig {
 }
 
 impl ServerConfig {
-    /// What flags say.
+    /// The settings of flags.
     pub fn new(flags: &Flags) -> Self {
         let count = |name: &str| match flags.get(name) {
             Ok(FlagValue::Count(value)) => value,

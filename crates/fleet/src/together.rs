@@ -1,4 +1,4 @@
-//! What all trainers do together: wait, add up, exchange.
+//! Operations of all trainers together: wait, add up, exchange.
 
 use train::remote::Peers;
 

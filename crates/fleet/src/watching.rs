@@ -20,7 +20,7 @@ use crate::role::Role;
 /// Where HTTP is answered without a word about it.
 pub(crate) const HERE: &str = "127.0.0.1";
 
-/// What this process shows while it runs.
+/// The endpoint of this process for monitors.
 struct ShownProcess {
     /// None if the port was taken, say; numbers are counted all the same.
     server: Option<ProcessServer>,
@@ -35,8 +35,8 @@ pub fn sources() -> Vec<&'static dyn NumberSource> {
     vec![&TrainSource, &PsSource]
 }
 
-/// Begins to answer, once, if the environment has a port. What goes wrong is said, and the process goes
-/// on without.
+/// Begins to answer, once, if the environment has a port. On an error it prints a warning, and the
+/// process continues without.
 pub fn begin(role: Option<&Role>) {
     SHOWN.get_or_init(|| {
         let vars = EnvVars(&env::process);
@@ -79,12 +79,12 @@ pub fn end() {
     }
 }
 
-/// All or nothing: who reads it may read at any time.
+/// Writes the file atomically: a reader may read it at any time.
 fn write(path: &Path, text: &str) -> std::io::Result<()> {
     durable::replace_with(path, Access::Umask, text.as_bytes())
 }
 
-/// Where HTTP is answered; none if nobody asks for it.
+/// The address that answers HTTP; none if the environment has no port.
 fn address(vars: EnvVars<'_>) -> Option<std::result::Result<String, String>> {
     let found = vars.first(METRICS_PORT)?;
     let host = vars.first(METRICS_HOST).map_or(HERE.to_string(), |host| host.value);
@@ -108,7 +108,8 @@ fn restarts(vars: EnvVars<'_>) -> u64 {
     vars.first(RESTARTS).and_then(|found| found.value.parse().ok()).unwrap_or(0)
 }
 
-/// Who this is, as far as the environment says it. Scripts without a role maker have read it themselves.
+/// The name of this process, as far as the environment tells it. Scripts without a role maker have read
+/// it themselves.
 fn named(vars: EnvVars<'_>) -> ProcessName {
     let is_server = vars.first(ROLE).is_some_and(|role| role.value == "PSERVER");
     let id = vars.first(if is_server { SERVER_ID } else { TRAINER_ID });

@@ -46,10 +46,10 @@ pub enum FilterError {
     },
 }
 
-/// What Fluid's variables say.
+/// The values of Fluid's variables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Glog {
-    /// `GLOG_v`: above 0, more is said.
+    /// `GLOG_v`: above 0, there are more lines.
     pub v: i64,
     /// `GLOG_minloglevel`: 1 hides lines for information, 2 also warnings, 3 all.
     pub min_level: i64,
@@ -62,7 +62,7 @@ pub struct LogFilter {
 }
 
 impl LogFilter {
-    /// What Fluid's variables mean. What is said with `GLOG_v` is for information: `GLOG_minloglevel` hides it too.
+    /// The filter of Fluid's variables. Lines of `GLOG_v` are for information: `GLOG_minloglevel` hides them too.
     pub fn of_glog(glog: Glog) -> Self {
         let level = match glog {
             Glog { min_level: 3.., .. } => LevelFilter::OFF,
@@ -75,7 +75,7 @@ impl LogFilter {
         Self { targets: Targets::new().with_default(level) }
     }
 
-    /// Reads `level`, `target=level`, or several with commas between them. What is not said stays as it is.
+    /// Reads `level`, `target=level`, or several with commas between them. Other targets keep their level.
     pub fn with(self, text: &str) -> Result<Self, FilterError> {
         let mut targets = self.targets;
         for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {

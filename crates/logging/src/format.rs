@@ -54,7 +54,7 @@ pub struct LogIdentity {
     pub rank: Option<u32>,
 }
 
-/// What an event or a span has said.
+/// The message and the fields of an event or a span.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct EventFields {
     pub(crate) message: String,
@@ -94,7 +94,7 @@ impl Visit for EventFields {
     }
 }
 
-/// What an event happened in.
+/// A span around an event.
 pub(crate) struct SpanFields {
     pub(crate) name: &'static str,
     pub(crate) fields: Map<String, Value>,
@@ -105,7 +105,7 @@ pub(crate) struct LogLine<'a> {
     pub(crate) level: Level,
     pub(crate) target: &'a str,
     pub(crate) said: &'a EventFields,
-    /// What it happened in, from the outermost on.
+    /// The spans around it, from the outermost on.
     pub(crate) spans: &'a [SpanFields],
     pub(crate) time: CalendarTime,
     pub(crate) identity: &'a LogIdentity,

@@ -1,5 +1,6 @@
-//! What a process tells people: the lines of its log, by level, as text or JSON ([`start`]), and how far its
-//! work is, as one line that moves on a terminal and one line a minute elsewhere ([`show_progress`]).
+//! Output of a process for people: the lines of its log, by level, as text or JSON ([`start`]), and the
+//! progress of its work, as one line that moves on a terminal and one line a minute elsewhere
+//! ([`show_progress`]).
 //!
 //! **Invariant:** only a front starts any of this. Libraries emit events of `tracing` and count
 //! [`phases`](metrics::Phase); without a front, nothing is written for them.

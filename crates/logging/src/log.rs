@@ -24,7 +24,7 @@ pub struct LogSettings {
     pub filter: LogFilter,
     /// How.
     pub format: LogFormat,
-    /// Who writes them.
+    /// The process that writes them.
     pub identity: LogIdentity,
 }
 

@@ -1,5 +1,5 @@
-//! Shows how far the phases of this process are: on a terminal one line each that moves, elsewhere one line a
-//! minute. A thread looks at them; those who work only count.
+//! Shows the progress of the phases of this process: on a terminal one line each that moves, elsewhere one
+//! line a minute. A thread looks at them; the working threads only count.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -13,7 +13,7 @@ use metrics::{PhaseState, PhaseView, show_phases};
 
 use crate::moving::{self, DRAWINGS, MovingLine};
 
-/// How often a log gets a line, unless somebody wants it otherwise.
+/// The default interval between lines in a log.
 pub const NOTE_EVERY: Duration = Duration::from_secs(60);
 /// How long the thread that shows phases waits for another one.
 const IDLE_MAX: Duration = Duration::from_secs(60);
@@ -21,9 +21,9 @@ const IDLE_MAX: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How often a line is drawn.
 const DRAW_EVERY: Duration = Duration::from_millis(1000 / DRAWINGS as u64);
-/// What is over sooner is not drawn.
+/// Shorter phases are not drawn.
 const SHORT: Duration = Duration::from_millis(300);
-/// What took at least so long leaves a line.
+/// Phases of at least this length leave a line.
 const LONG: Duration = Duration::from_secs(2);
 
 static SCREEN: OnceLock<Arc<Screen>> = OnceLock::new();
@@ -167,7 +167,7 @@ impl Screen {
         let elapsed = state.start.elapsed();
         if let Some(line) = &phase.line {
             line.clear();
-            // What a launcher has to say of its job, it says itself.
+            // A launcher reports the end of its job itself.
             if elapsed >= LONG && !state.unit.is_empty() {
                 let text = format!("{}: {}", state.name, state.result(elapsed));
                 self.lines.suspend(|| leave(&text));

@@ -1,9 +1,9 @@
-//! What the processes of a job count while they run: numbers that threads add to without locks
-//! ([`counters!`]), where the time of a process goes ([`Stepping`], [`Busy`]), how far its work is ([`Phase`]), and what keeps it
-//! from it ([`Obstacle`]).
+//! The counts of the processes of a job: numbers that threads add to without locks ([`counters!`]),
+//! the use of a process's time ([`Stepping`], [`Busy`]), the progress of its work ([`Phase`]), and
+//! its obstacles ([`Obstacle`]).
 //!
-//! **Invariant:** nothing is measured before somebody wants to know ([`is_on`]), and no result depends
-//! on what is counted.
+//! **Invariant:** nothing is measured before a reader asks for it ([`is_on`]), and no result depends
+//! on the counts.
 
 mod calendar;
 mod flags;

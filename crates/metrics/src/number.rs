@@ -17,11 +17,11 @@ pub enum NumberKind {
 pub struct Sample {
     /// Its name, with the unit at the end.
     pub name: &'static str,
-    /// What it says.
+    /// Its meaning.
     pub help: &'static str,
     /// How it behaves.
     pub kind: NumberKind,
-    /// What tells it from others of this name: a label and its value.
+    /// The label that tells it from others of this name, and its value.
     pub label: Option<(&'static str, String)>,
     /// Its value.
     pub value: f64,
@@ -56,12 +56,12 @@ impl<const GROWS: bool> Whole<GROWS> {
         self.0.store(n, Ordering::Relaxed);
     }
 
-    /// What it is.
+    /// Its value.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// What it is.
+    /// Its value, as a float.
     pub fn value(&self) -> f64 {
         self.get() as f64
     }
@@ -100,7 +100,7 @@ impl Seconds {
         self.0.fetch_add(nanos, Ordering::Relaxed);
     }
 
-    /// What it is, in seconds.
+    /// Its value, in seconds.
     pub fn value(&self) -> f64 {
         self.0.load(Ordering::Relaxed) as f64 / 1e9
     }
@@ -124,7 +124,7 @@ impl Gauge {
         self.0.store(value.to_bits(), Ordering::Relaxed);
     }
 
-    /// What it is.
+    /// Its value.
     pub fn value(&self) -> f64 {
         f64::from_bits(self.0.load(Ordering::Relaxed))
     }

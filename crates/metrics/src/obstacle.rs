@@ -1,5 +1,5 @@
-//! What keeps a process from its work at the moment: a full disk, a recovery, a wait for a cut. Any code that
-//! knows says it here; the page of the job and the console show it before they judge speed.
+//! Obstacles to the work of a process at the moment: a full disk, a recovery, a wait for a cut. Any code that
+//! meets one reports it here; the page of the job and the console show it before they judge speed.
 //!
 //! ```
 //! use metrics::{Obstacle, clear_obstacle, obstacles, report_obstacle};
@@ -17,14 +17,14 @@ use std::time::{Duration, Instant};
 
 use base::EvenIfPoisoned;
 
-/// What keeps a process from its work.
+/// An obstacle to the work of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Obstacle {
     /// Which one: a process has at most one of each name.
     pub name: &'static str,
-    /// What is wrong, and where.
+    /// The problem, and its place.
     pub text: String,
-    /// What a person can do; empty if nothing need be done.
+    /// The remedy that a person can apply; empty if none is needed.
     pub remedy: String,
     /// It passes without anybody: a recovery, a wait.
     pub is_passing: bool,

@@ -1,7 +1,7 @@
 //! Work that takes a while, and how far it is: loading, shuffling, training, saving.
 //!
-//! Whoever works counts, without locks and without a clock; whoever shows it looks as often as it likes. Before a
-//! front has said that it wants to show phases ([`show_phases`]), nothing is counted at all.
+//! The working thread counts, without locks and without a clock; a view looks as often as it likes. Nothing is
+//! counted before a front end sets a view ([`show_phases`]).
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -11,7 +11,7 @@ use base::EvenIfPoisoned;
 
 use crate::words::{count, percent, time};
 
-/// Before this share is done, nobody knows how long the rest takes.
+/// Before this share is done, the time for the rest is not known.
 const SHARE_MIN: f64 = 0.005;
 
 /// Shows phases.
@@ -25,7 +25,7 @@ pub trait PhaseView: Send + Sync {
 
 static VIEW: OnceLock<Box<dyn PhaseView>> = OnceLock::new();
 
-/// Phases that begin from now on are shown there. The first one who asks shows them; whether that was this one.
+/// Sets the view of phases that begin from now on, unless there is one already; returns whether it was set.
 pub fn show_phases(view: Box<dyn PhaseView>) -> bool {
     VIEW.set(view).is_ok()
 }
@@ -82,7 +82,7 @@ impl Phase {
         self.with(|state| *state.own_words.lock().even_if_poisoned() = Some(words));
     }
 
-    /// Whether somebody sees it.
+    /// Whether a view shows it.
     pub fn is_seen(&self) -> bool {
         self.0.is_some()
     }
@@ -114,9 +114,9 @@ pub struct PhaseNumber {
 /// How far a phase is.
 #[derive(Debug)]
 pub struct PhaseState {
-    /// What it is: `loading`, `training`.
+    /// Its name: `loading`, `training`.
     pub name: String,
-    /// What is counted.
+    /// The unit of its counts.
     pub unit: &'static str,
     /// When it began.
     pub start: Instant,
@@ -188,7 +188,7 @@ impl PhaseState {
         parts.join(", ")
     }
 
-    /// What came of it in so much time: `1200 samples in 3 s, 400 samples/s, loss 0.51`.
+    /// The result after so much time: `1200 samples in 3 s, 400 samples/s, loss 0.51`.
     pub fn result(&self, elapsed: Duration) -> String {
         let (amount, seconds) = (self.amount.load(Ordering::Relaxed), elapsed.as_secs_f64());
         let mut parts = match amount {

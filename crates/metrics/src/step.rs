@@ -1,7 +1,7 @@
 //! Where the time of a process goes.
 //!
 //! A thread that trains is inside a step ([`Stepping`]) or outside of it. Inside, it computes unless it
-//! waits for somebody ([`WaitingStep`]). Threads that do something else (heartbeats, senders) are not
+//! waits for another process ([`WaitingStep`]). Threads with other work (heartbeats, senders) are not
 //! counted. A server is [`Busy`] while at least one of its threads works.
 
 use std::cell::Cell;
@@ -29,7 +29,7 @@ pub struct Stepping {
 }
 
 impl Stepping {
-    /// Begins a step; none if nobody wants to know, or if this thread is inside of one.
+    /// Begins a step; `None` if the counters are off, or if this thread is inside of one.
     pub fn begin(computing: &'static Seconds) -> Option<Self> {
         if !is_on() || IS_STEPPING.replace(true) {
             return None;
@@ -47,7 +47,7 @@ impl Drop for Stepping {
     }
 }
 
-/// The time that steps wait for somebody, until it is dropped.
+/// The time that steps wait for another process, until it is dropped.
 #[derive(Debug)]
 pub struct WaitingStep<'a> {
     seconds: &'a Seconds,
@@ -70,7 +70,7 @@ impl Drop for WaitingStep<'_> {
     }
 }
 
-/// Time by the name of somebody: how long each of them was waited for. A name is looked up once, by who
+/// Time by name: how long each of several processes was waited for. A caller looks a name up once and
 /// keeps the result.
 #[derive(Debug)]
 pub struct Labelled {
@@ -84,7 +84,7 @@ pub struct Labelled {
 const NAMES_MAX: usize = 256;
 
 impl Labelled {
-    /// Nobody yet.
+    /// Without any names yet.
     pub const fn new(name: &'static str, label: &'static str, help: &'static str) -> Self {
         Self { name, help, label, all: Mutex::new(Vec::new()) }
     }
@@ -137,7 +137,7 @@ pub struct BusyThread<'a> {
 }
 
 impl Busy {
-    /// Nobody works yet.
+    /// No thread works yet.
     pub const fn new() -> Self {
         Self {
             n_active: AtomicU32::new(0),
@@ -152,20 +152,20 @@ impl Busy {
         u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// Begins work of a kind; none if nobody wants to know.
+    /// Begins work of a kind; `None` if the counters are off.
     pub fn begin<'a>(&'a self, own: &'a Seconds) -> Option<BusyThread<'a>> {
         if !is_on() {
             return None;
         }
-        // Another thread may end at the same time. What is lost or counted twice is the time between
-        // two instructions.
+        // Another thread may end at the same time. The time between two instructions may be lost or
+        // counted twice.
         if self.n_active.fetch_add(1, Ordering::AcqRel) == 0 {
             self.since.store(self.now(), Ordering::Release);
         }
         Some(BusyThread { busy: self, own, start: Instant::now() })
     }
 
-    /// What it is, in seconds; the work that goes on is part of it.
+    /// Its value, in seconds, with the unfinished work.
     pub fn value(&self) -> f64 {
         let ended = self.nanos.load(Ordering::Relaxed);
         let open = match self.n_active.load(Ordering::Acquire) {

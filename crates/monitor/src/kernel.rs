@@ -1,9 +1,9 @@
-//! What the kernel says of processes of this machine. A system that does not say it is no error.
+//! The kernel's view of processes of this machine. A system that does not have it is not an error.
 
 use std::collections::BTreeMap;
 use std::fs;
 
-/// What `/proc/<pid>/stat` says of a process.
+/// The state of a process, from `/proc/<pid>/stat`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct KernelState {
     /// A signal or a debugger holds it.

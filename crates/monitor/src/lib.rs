@@ -1,7 +1,7 @@
-//! What a job does while it runs: the HTTP server that every process can have, and the collector that asks
-//! all of them and shows what it finds on one page.
+//! The view of a running job: the HTTP server that every process can have, and the collector that asks all
+//! of them and shows the answers on one page.
 //!
-//! **Invariant:** a job never waits for, and never fails because of, what is here.
+//! **Invariant:** a job never waits for, and never fails because of, this crate.
 
 pub mod http;
 pub mod job;

@@ -1,4 +1,4 @@
-//! What one process says of itself over HTTP: `/healthz`, `/readyz`, `/metrics` and `/state`.
+//! The HTTP endpoints of one process: `/healthz`, `/readyz`, `/metrics` and `/state`.
 
 use std::collections::BTreeMap;
 use std::sync::{LazyLock, Mutex};
@@ -96,7 +96,7 @@ fn all_samples(sources: &[&'static dyn NumberSource]) -> Vec<Sample> {
 
 static DELAYS: LazyLock<Mutex<RunDelays>> = LazyLock::new(Mutex::default);
 
-/// What the system says of this process. A system that does not say it is no error.
+/// The system's numbers of this process. A system that does not have them is not an error.
 fn system() -> Vec<Sample> {
     use NumberKind::{Counter, Gauge};
     let sample = |name, help, kind, value| Sample { name, help, kind, label: None, value };
@@ -136,7 +136,7 @@ pub(crate) fn host() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// What `/state` answers: who it is, and its numbers by name.
+/// The answer of `/state`: the name of the process, and its numbers by name.
 pub fn state_json(name: &ProcessName, start: Instant, samples: &[Sample]) -> Value {
     let mut numbers = Map::new();
     let mut labelled: BTreeMap<&str, Map<String, Value>> = BTreeMap::new();
@@ -167,7 +167,7 @@ pub fn state_json(name: &ProcessName, start: Instant, samples: &[Sample]) -> Val
     })
 }
 
-/// What each number means, by name: for a page that shows the numbers of all processes.
+/// The meaning of each number, by name: for a page that shows the numbers of all processes.
 fn about_json(samples: &[Sample]) -> Value {
     let mut all = Map::new();
     for Sample { name, help, kind, label, .. } in samples {

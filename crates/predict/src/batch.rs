@@ -49,7 +49,7 @@ impl Samples {
         Self { n_samples: vec![None; slots.len()], slots, feed, ones: None }
     }
 
-    /// What the model is fed.
+    /// The inputs of the model.
     pub fn slots(&self) -> &[Slot] {
         &self.slots
     }
@@ -127,7 +127,7 @@ impl Samples {
         let dims = slot.dims.iter().map(|&dim| usize::try_from(dim).unwrap_or(0));
         let expected: Vec<usize> = dims.filter(is_larger).collect();
         let found: Vec<usize> = rest.iter().copied().filter(is_larger).collect();
-        // Numbers of another layout would be taken for others, and nobody would notice.
+        // Numbers of another layout would be taken for others without any error.
         if !slot.is_sequence() && found.len() > 1 && found != expected {
             let problem = format!(
                 "a sample has the shape {:?}, but each sample given has {rest:?}",

@@ -11,7 +11,7 @@ use crate::cores::{Entered, JoinedRequest};
 use crate::error::Result;
 use crate::model::Model;
 
-/// Samples of a part of a large batch: what layers hand over stays in the cache of a core.
+/// Samples of a part of a large batch: values between layers stay in the cache of a core.
 const PART_SAMPLES: usize = 120;
 
 impl Model {
@@ -58,7 +58,7 @@ impl Model {
         let outputs = self.run(whole.feed_mut());
         self.keep_joined(whole);
         let Some(outputs) = outputs.ok().filter(|outputs| have_rows(outputs, n_samples)) else {
-            // Somebody's ids are wrong, say: each for itself.
+            // One request has wrong ids, say: compute each alone.
             for mut request in joined {
                 let outcome = request.samples_mut().map(|samples| self.run(samples.feed_mut()));
                 request.tell(outcome.unwrap_or_else(|| Ok(Vec::new())));
@@ -74,7 +74,7 @@ impl Model {
         Ok(rows_of_all(&outputs, 0, n_own))
     }
 
-    /// Predicts for a large batch: part after part, on the cores that nobody else uses.
+    /// Predicts for a large batch: part after part, on the idle cores.
     fn predict_in_parts(&self, batch: &mut Samples, n_samples: usize) -> Result<Vec<Tensor>> {
         let n_parts = n_samples.div_ceil(PART_SAMPLES);
         let part_samples = n_samples.div_ceil(n_parts);
@@ -95,7 +95,7 @@ impl Model {
         let cores = self.cores().take_idle(n_parts - 1);
         std::thread::scope(|threads| {
             for _ in &cores {
-                // A thread that cannot be started is no loss: the others do its parts.
+                // A thread that cannot be started is not a loss: the others do its parts.
                 let _ = std::thread::Builder::new().spawn_scoped(threads, work);
             }
             work();
@@ -126,7 +126,7 @@ pub(crate) fn have_rows(outputs: &[Tensor], n_samples: usize) -> bool {
     })
 }
 
-/// What each output has for `n` samples from `first` on.
+/// The rows of each output for `n` samples from `first` on.
 pub(crate) fn rows_of_all(outputs: &[Tensor], first: usize, n: usize) -> Vec<Tensor> {
     outputs.iter().map(|whole| rows_of(whole, first, n)).collect()
 }

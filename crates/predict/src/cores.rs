@@ -22,7 +22,7 @@ const BATCH_SAMPLES_MAX: usize = 256;
 /// A request that was not taken by anybody in this time computes alone.
 const WAIT: Duration = Duration::from_millis(100);
 
-/// What a request became.
+/// The way in which a request is computed.
 pub(crate) enum Entered<'a> {
     /// It computes now, and these others with it.
     Computes(Core<'a>, Vec<JoinedRequest>),
@@ -30,7 +30,7 @@ pub(crate) enum Entered<'a> {
     Done(Result<Vec<Tensor>>),
 }
 
-/// Those who compute, and those who wait.
+/// The cores, and the requests that wait for one.
 #[derive(Debug, Default)]
 pub(crate) struct Cores {
     state: Mutex<CoresState>,
@@ -59,7 +59,7 @@ enum TicketState {
     Leads(Samples),
     Taken,
     Done(Samples, Result<Vec<Tensor>>),
-    /// Who waited has what it waited for.
+    /// The waiting request has its result.
     Over,
 }
 
@@ -101,7 +101,7 @@ impl JoinedRequest {
     }
 }
 
-/// Whoever computed for it met a bug: it must not wait for ever.
+/// A bug in the computing request drops this: it must not wait for ever.
 impl Drop for JoinedRequest {
     fn drop(&mut self) {
         let source = std::io::Error::other("a bug; the log has more");
@@ -195,7 +195,7 @@ impl Cores {
         }
     }
 
-    /// Those who wait, as many as fit into a batch with one that has `n_samples`.
+    /// Takes waiting requests, as many as fit into a batch with one that has `n_samples`.
     fn take_waiting(&self, mut n_samples: usize) -> Vec<JoinedRequest> {
         let mut state = self.lock();
         let mut taken = Vec::with_capacity(state.waiting.len());
@@ -217,7 +217,7 @@ impl Cores {
         taken
     }
 
-    /// Cores that nobody uses, at most `n`; they are taken.
+    /// Takes idle cores, at most `n`.
     pub(crate) fn take_idle(&self, n: usize) -> Vec<Core<'_>> {
         let mut state = self.lock();
         let n = n.min(self.n_max().saturating_sub(state.n_busy));

@@ -1,4 +1,4 @@
-//! What can go wrong with a prediction.
+//! Errors of predictions.
 
 use base::DidYouMean;
 use tensor::DType;
@@ -28,7 +28,7 @@ pub enum Error {
         slot: String,
         /// Perhaps this was meant.
         near: DidYouMean,
-        /// What the model has.
+        /// The slots of the model.
         known: Vec<String>,
     },
 
@@ -44,9 +44,9 @@ pub enum Error {
     WrongType {
         /// The slot.
         slot: String,
-        /// What it takes.
+        /// The type of the slot.
         expected: DType,
-        /// What it got.
+        /// The type that was given.
         actual: String,
     },
 
@@ -55,7 +55,7 @@ pub enum Error {
     WrongLength {
         /// The slot.
         slot: String,
-        /// What is wrong.
+        /// The reason.
         problem: String,
     },
 
@@ -85,7 +85,7 @@ pub enum Error {
     #[error("there is nothing to predict: no sample was given")]
     NoSamples,
 
-    /// An id that is no row of its table.
+    /// An id without a row in its table.
     #[error("slot `{slot}`: the id {} is no row of a table of {height} rows", program::id_text(*id))]
     IdOutOfRange {
         /// The slot.
@@ -119,7 +119,7 @@ pub enum Error {
     /// A thread could not be started, or a similar failure of the system.
     #[error("cannot {what}: {source}")]
     System {
-        /// What was tried.
+        /// The operation.
         what: &'static str,
         /// Why it failed.
         source: std::io::Error,

@@ -13,7 +13,7 @@ const MODEL: &str = "__model__";
 /// How a file of parameters begins: version 0.
 const PARAMS: [u8; 4] = [0; 4];
 
-/// The files of a model, where they do not have their usual names. What is not named is looked for.
+/// The files of a model, where they do not have their usual names. Others are looked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ModelFiles {
     /// The program, instead of `__model__`.

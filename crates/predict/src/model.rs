@@ -25,13 +25,13 @@ pub(crate) struct Model {
     program: Program,
     slots: Arc<[Slot]>,
     fetches: Vec<String>,
-    /// What the results are called.
+    /// The names of the results.
     outputs: Vec<String>,
     /// The user knows of columns that are not read.
     has_warned: AtomicBool,
-    /// What becomes of the columns of a table, if CTR saved the model.
+    /// The encoding of the columns of a table, if CTR saved the model.
     encoding: Option<Encoding>,
-    /// What batches are copies of: their names are compared by place, then.
+    /// The batch that others are copies of, so that their names are compared by address.
     empty: Samples,
     params: Vec<(String, Value)>,
     packed: PackedWeights,
@@ -43,7 +43,7 @@ pub(crate) struct Model {
     joined: Mutex<Vec<Samples>>,
 }
 
-/// What one prediction at a time needs.
+/// The state of one prediction at a time.
 struct ModelWorker {
     executor: Executor,
     scope: Scope,
@@ -118,7 +118,7 @@ impl Model {
         &self.fetches
     }
 
-    /// What becomes of the columns of a table, if CTR saved the model.
+    /// The encoding of the columns of a table, if CTR saved the model.
     pub(crate) fn encoding(&self) -> Option<&Encoding> {
         self.encoding.as_ref()
     }

@@ -56,7 +56,7 @@ struct Inner {
     /// How many compute at the same time.
     n_threads: Arc<AtomicUsize>,
     model: RwLock<Arc<Model>>,
-    /// One reload at a time; what the folder looked like when the model was read.
+    /// One reload at a time; the state of the folder when the model was read.
     loaded: Mutex<Stamp>,
     state: Mutex<Loads>,
     stop: Arc<FollowStop>,
@@ -115,12 +115,12 @@ impl Predictor {
         self.0.model.read().even_if_poisoned().clone()
     }
 
-    /// What the model is fed.
+    /// The inputs of the model.
     pub fn slots(&self) -> Arc<[Slot]> {
         self.model().slots().clone()
     }
 
-    /// What becomes of the columns of a table, if CTR saved the model.
+    /// The encoding of the columns of a table, if CTR saved the model.
     pub fn encoding(&self) -> Option<Encoding> {
         self.model().encoding().cloned()
     }
@@ -163,9 +163,9 @@ impl Predictor {
 
     /// Predicts for the samples of a batch: a tensor for each output.
     ///
-    /// A large batch is computed on all cores that nobody else uses. Small requests that come while all cores
-    /// are busy are computed together. Neither changes a bit of the result. Models that do not compute each
-    /// sample alone are left as they are.
+    /// A large batch is computed on all idle cores. Small requests that come while all cores are busy are
+    /// computed together. Neither changes a bit of the result. Models that do not compute each sample alone
+    /// are left as they are.
     ///
     /// A batch that was made for an earlier model may be used as long as the slots are the same.
     pub fn predict(&self, batch: &mut Samples) -> Result<Vec<Tensor>> {
@@ -279,7 +279,7 @@ fn follow(predictor: &Weak<Inner>, stop: &FollowStop, every: Duration) {
         }
         let Some(inner) = predictor.upgrade() else { return };
         let now = Stamp::of(&inner.dir);
-        // What could not be loaded is not tried again before it changes.
+        // A model that could not be loaded is not loaded again before it changes.
         if now == last_failed {
             continue;
         }

@@ -1,4 +1,4 @@
-//! What a model is fed.
+//! The inputs of a model.
 
 use program::Program;
 use tensor::DType;
@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 pub struct Slot {
     /// The variable.
     pub name: String,
-    /// What its numbers are.
+    /// The type of its numbers.
     pub dtype: DType,
     /// The shape of a sample, or of one element of a sequence; -1 where it is not fixed.
     pub dims: Vec<i64>,

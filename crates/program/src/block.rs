@@ -159,7 +159,7 @@ impl OpDesc {
         }
     }
 
-    /// What went wrong with it, and where: its block and its index there.
+    /// The error of this op, with its block and its index there.
     pub fn failed(&self, block: usize, index: usize, source: Error) -> Error {
         let (kind, site) = (self.kind.clone(), self.built_at());
         Error::InOp { block, index, kind, op: self.to_string(), site, source: Box::new(source) }

@@ -1,4 +1,4 @@
-//! What layers write into: a main program, a startup program, and the names.
+//! The target of layers: a main program, a startup program, and the names.
 
 use std::mem;
 
@@ -47,7 +47,7 @@ impl From<String> for Var {
     }
 }
 
-/// A pair of programs and their names: what Fluid calls the default programs.
+/// A pair of programs and their names: Fluid's default programs.
 #[derive(Clone, Debug, Default)]
 pub struct Net {
     /// Computes and trains.
@@ -94,13 +94,13 @@ pub struct Builder<'a> {
     pub names: &'a mut UniqueNames,
 }
 
-/// What a layer asks for when it wants a parameter.
+/// A layer's request for a parameter.
 pub struct NewParam<'a> {
     /// The name of the layer instance, `fc_0`.
     pub layer: &'a str,
     /// `w` or `b`.
     pub suffix: &'a str,
-    /// What the user said.
+    /// The attributes that the user gave.
     pub attr: &'a ParamAttr,
     /// Its shape.
     pub dims: &'a [i64],
@@ -201,8 +201,8 @@ impl Builder<'_> {
         self.checked_parameter(new, |dims| tensor::Shape::from_dims(dims).map(drop))
     }
 
-    /// A parameter of which servers may keep the rows that are used. Nobody needs to hold all of them, unless
-    /// their first values are listed.
+    /// A parameter of which servers may keep the rows that are used. No process needs to hold all of them,
+    /// unless their first values are listed.
     pub(crate) fn table(&mut self, new: &NewParam<'_>) -> Result<Var> {
         let lists = matches!(new.initializer(), Initializer::Bilinear | Initializer::Array(_));
         let n_skipped = usize::from(!lists);
@@ -211,8 +211,8 @@ impl Builder<'_> {
         self.checked_parameter(new, check)
     }
 
-    /// A parameter whose shape, of sizes above 0, passes a check: what no memory can hold is refused before its first
-    /// values are worked out.
+    /// A parameter whose shape, of sizes above 0, passes a check: a shape that no memory can hold is refused before
+    /// its first values are worked out.
     fn checked_parameter(
         &mut self,
         new: &NewParam<'_>,
@@ -245,7 +245,8 @@ impl Builder<'_> {
         Ok(Var(name))
     }
 
-    /// A persistable variable that is no parameter, filled with a constant by the startup program.
+    /// A persistable variable that is not a parameter, filled with a constant by the startup
+    /// program.
     pub fn state(&mut self, name: &str, meta: Meta, value: f32) -> Result<Var> {
         let var = VarDesc { stop_gradient: true, ..VarDesc::new(name, meta).persistable() };
         self.main.block_mut(0).create_var(var.clone())?;

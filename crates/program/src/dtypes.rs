@@ -1,7 +1,7 @@
 //! Layers refuse variables of types that those of Fluid 1.8.5 do not take, before anything is built. Each op
 //! says which those are.
 //!
-//! Ops that programs bring themselves are not held to this; what their kernels cannot do they say
+//! Ops that programs bring themselves are not held to this; their kernels report unsupported types
 //! when they run.
 
 use crate::block::OpDesc;

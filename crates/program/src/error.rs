@@ -1,4 +1,4 @@
-//! What can go wrong while building or running a program.
+//! Errors of building or running a program.
 
 use base::DidYouMean;
 use tensor::DType;
@@ -39,9 +39,9 @@ pub enum Error {
     NotFed {
         port: String,
         var: String,
-        /// What was fed.
+        /// The names that were fed.
         fed: Vec<String>,
-        /// Which of it is no variable of the program and perhaps this one.
+        /// The name among them that is not a variable of the program and perhaps this one.
         near: DidYouMean,
     },
 
@@ -74,7 +74,7 @@ pub enum Error {
     #[error("`{var}` is {actual}, but this op computes in {expected}")]
     DType { var: String, expected: &'static str, actual: DType },
 
-    /// What a layer says of an argument; the words are Fluid's.
+    /// A layer's error about an argument; the words are Fluid's.
     #[error(
         "The data type of '{var}' in {op} must be [{}], but received {}.", quoted(allowed), actual.name()
     )]
@@ -176,7 +176,7 @@ pub enum Error {
     #[error(transparent)]
     Tensor(#[from] tensor::Error),
 
-    /// What the world outside of the program answered.
+    /// The error of the world outside of the program.
     #[error("{0}")]
     Host(Box<dyn std::error::Error + Send + Sync>),
 
@@ -207,7 +207,7 @@ impl std::fmt::Debug for Error {
     }
 }
 
-/// What is wrong with a stream.
+/// The errors of a stream.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[allow(missing_docs)] // The fields are what the message names.
 pub enum Problem {
@@ -248,13 +248,13 @@ pub enum Problem {
     Tensor(#[from] tensor::Error),
 }
 
-/// The line that built an op, if somebody noted it.
+/// The line that built an op, if it is known.
 fn in_op_at(kind: &str, site: &Site) -> String {
     let at = site.to_string();
     if at.is_empty() { at } else { format!("\n  in op `{kind}`{at}") }
 }
 
-/// What was fed instead of what was needed.
+/// The names that were fed instead.
 fn fed_instead(fed: &[String], near: &DidYouMean) -> String {
     let list = fed.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
     match (fed, &near.0) {

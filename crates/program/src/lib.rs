@@ -1,7 +1,7 @@
-//! What to compute: programs as data, operators, layers, gradients.
+//! The computation: programs as data, operators, layers, gradients.
 //!
 //! **Invariant:** pure. A program can be built, differentiated, printed and pruned with no socket,
-//! file, thread or clock in reach; what an op needs of the world comes in through [`op::Host`].
+//! file, thread or clock in reach; an op reaches the world through [`op::Host`].
 
 pub mod attr;
 pub mod backward;

@@ -18,7 +18,7 @@ impl Program {
     }
 }
 
-/// What computes the same without servers.
+/// The ops that compute the same without servers.
 fn local(mut op: OpDesc) -> Vec<OpDesc> {
     if op.kind == "distributed_lookup_table" {
         return separate(&op);

@@ -1,4 +1,4 @@
-//! What must hold between the blocks of a program so that walking and running them ends.
+//! The rules for the blocks of a program by which walking and running them ends.
 
 use crate::attr::Attr;
 use crate::block::OpDesc;
@@ -17,7 +17,7 @@ impl Program {
         self.bad_block().map_or(Ok(()), |bad| Err(Error::BadBlocks { problem: bad.problem }))
     }
 
-    /// The first block that is no part of the tree.
+    /// The first block that is not part of the tree.
     pub(crate) fn bad_block(&self) -> Option<BadBlock> {
         let n_blocks = self.blocks().len();
         if n_blocks == 0 {
@@ -38,7 +38,8 @@ impl Program {
             if block.forward_idx < -1 || block.forward_idx >= n_blocks as i32 {
                 return found("the forward block", block.forward_idx);
             }
-            // What is no block to the reader must be none to the op that would run it.
+            // A value that the reader does not take for a block must not be one to the op that
+            // would run it.
             let is_hidden =
                 |op: &OpDesc| op.attrs.get(SUB_BLOCK).is_some_and(|attr| !is_block(attr));
             if let Some(op) = block.ops.iter().find(|op| is_hidden(op)) {
@@ -78,7 +79,7 @@ fn is_block(attr: &Attr) -> bool {
     matches!(attr, Attr::Block(_))
 }
 
-/// A block that is no part of the tree, and why.
+/// A block that is not part of the tree, and why.
 pub(crate) struct BadBlock {
     pub(crate) block: usize,
     pub(crate) problem: String,

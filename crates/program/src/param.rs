@@ -1,10 +1,10 @@
-//! What a parameter is made of: how it starts, learns, decays, is clipped.
+//! The parts of a parameter: how it starts, learns, decays, is clipped.
 
 use tensor::Tensor;
 
 /// How a parameter is filled by the startup program. A seed of 0 takes the startup program's.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(missing_docs)] // The fields are the formula's, which is said above each.
+#[allow(missing_docs)] // The fields are the formula's, which stands above each.
 pub enum Initializer {
     /// `value` everywhere.
     Constant { value: f32 },
@@ -43,7 +43,7 @@ pub enum Regularizer {
 
 /// How a gradient is bounded.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(missing_docs)] // The fields are the formula's, which is said above each.
+#[allow(missing_docs)] // The fields are the formula's, which stands above each.
 pub enum GradClip {
     /// Each number is kept between `min` and `max`.
     Value { min: f32, max: f32 },
@@ -53,12 +53,12 @@ pub enum GradClip {
     GlobalNorm { max_norm: f32, group: String },
 }
 
-/// What a user says of a parameter (`fluid.ParamAttr`).
+/// The user's attributes of a parameter (`fluid.ParamAttr`).
 #[derive(Clone, Debug, PartialEq)]
 pub struct ParamAttr {
     /// Its name; a new one is made if `None`.
     pub name: Option<String>,
-    /// What fills it; the choice of the layer if `None`.
+    /// Its initializer; the choice of the layer if `None`.
     pub initializer: Option<Initializer>,
     /// Factor of the learning rate.
     pub learning_rate: f32,
@@ -98,7 +98,7 @@ impl ParamAttr {
     }
 }
 
-/// What a program remembers of a parameter.
+/// The facts that a program keeps about a parameter.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ParamInfo {
     /// The optimizer changes it.

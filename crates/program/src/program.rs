@@ -14,7 +14,7 @@ use crate::var::VarDesc;
 /// Index of a block in its program.
 pub type BlockId = usize;
 
-/// What to compute. Block 0 is the outermost.
+/// A computation. Block 0 is the outermost.
 #[derive(Debug)]
 pub struct Program {
     id: u64,
@@ -128,7 +128,7 @@ impl Program {
         self.version
     }
 
-    /// Takes the contents of another program and gives its own away; who it is stays.
+    /// Takes the contents of another program and gives its own away; its identity stays.
     pub fn replace(&mut self, mut by: Program) -> Program {
         std::mem::swap(&mut self.id, &mut by.id);
         by.version = by.version.max(self.version) + 1;
@@ -189,7 +189,7 @@ impl Program {
     }
 
     /// Takes over which variables are inputs, and which stop gradients, from a program of as many
-    /// blocks whose variables these are; false if `other` is no such program.
+    /// blocks whose variables these are; false if `other` is not such a program.
     pub fn take_marks(&mut self, other: &Program) -> bool {
         let alike = |(mine, other): (&Block, &Block)| {
             mine.vars().len() == other.vars().len()
@@ -210,7 +210,7 @@ impl Program {
         true
     }
 
-    /// What the front end knows of variables and their bytes do not say, one line each.
+    /// Facts of the front end about variables that are not in their bytes, one line each.
     pub fn marks(&self) -> String {
         let mark = |var: &VarDesc| {
             let trainable = var.param.as_ref().map(|param| param.trainable);

@@ -30,7 +30,8 @@ impl Program {
         set_is_test(&mut copy);
         let copy = copy.without_unused_blocks();
         let (used_before, used) = (self.used_vars(), copy.used_vars());
-        // What no op ever used is the user's own, an input not wired up yet for instance.
+        // A variable that no op ever used is the user's own, an input not wired up yet for
+        // instance.
         copy.keep_vars(|var| used.contains(var) || !used_before.contains(var))
     }
 
@@ -82,7 +83,7 @@ impl Program {
     pub fn unfed(&self, feeds: &[&str]) -> Vec<String> {
         let (mut known, mut missing) = (HashSet::new(), Vec::new());
         for op in &self.block(0).ops {
-            // What a block inside writes may come before what it reads.
+            // A block inside may write a variable before it reads it.
             if !op.sub_blocks().is_empty() {
                 known.extend(self.writes_within(op));
             }
@@ -112,7 +113,7 @@ impl Program {
         copy
     }
 
-    /// What an op reads itself and in the blocks it runs.
+    /// The variables that an op reads itself and in the blocks it runs.
     fn reads_within(&self, op: &OpDesc) -> BTreeSet<String> {
         let mut reads: BTreeSet<String> = op.reads().map(str::to_string).collect();
         for block in self.blocks_within(op.sub_blocks()) {
@@ -122,7 +123,7 @@ impl Program {
         reads
     }
 
-    /// What an op writes itself and in the blocks it runs.
+    /// The variables that an op writes itself and in the blocks it runs.
     fn writes_within(&self, op: &OpDesc) -> BTreeSet<String> {
         let mut writes: BTreeSet<String> = op.writes().map(str::to_string).collect();
         for block in self.blocks_within(op.sub_blocks()) {
@@ -132,8 +133,8 @@ impl Program {
         writes
     }
 
-    /// The first block and all that its ops run. What is not among them never runs: an op that was
-    /// taken out leaves its block behind.
+    /// The first block and all that its ops run. Other blocks never run: an op that was taken out
+    /// leaves its block behind.
     pub fn blocks_that_run(&self) -> BTreeSet<BlockId> {
         self.blocks_within(vec![0])
     }

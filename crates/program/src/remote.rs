@@ -1,4 +1,4 @@
-//! What ops that talk to parameter servers ask for.
+//! The requests of ops that talk to parameter servers.
 //!
 //! A program is data and knows no sockets: its `send`, `recv` and look-up ops hand their routes and
 //! their values to what runs the program. `train` answers with connections to real servers,

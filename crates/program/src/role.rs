@@ -1,4 +1,4 @@
-//! What part of training an op belongs to: the `op_role` attribute and its friends.
+//! The part of training that an op belongs to: the `op_role` attribute and its friends.
 
 use crate::attr::Attr;
 
@@ -16,7 +16,7 @@ pub const DEVICE: &str = "op_device";
 /// The attributes that every op has.
 pub const COMMON: [&str; 5] = [ROLE, ROLE_VAR, NAMESCOPE, CALLSTACK, DEVICE];
 
-/// What an attribute of every op is if nobody set it; `None` for others.
+/// The default of an attribute of every op; `None` for others.
 pub fn common(name: &str) -> Option<Attr> {
     match name {
         ROLE => Some(Attr::Int(FORWARD)),

@@ -1,6 +1,6 @@
 //! Where in the user's script an op was built.
 //!
-//! Fluid keeps it as the attribute `op_callstack`. Ours is not an attribute: it is no part of a
+//! Fluid keeps it as the attribute `op_callstack`. Ours is not an attribute: it is not part of a
 //! program's bytes, nor of whether two programs are equal, because it says where a script lies on
 //! one machine. Programs that Fluid saved have the attribute; errors use it where it is there.
 
@@ -24,8 +24,8 @@ impl fmt::Display for Frame {
     }
 }
 
-/// What a script's language notes while it builds, in a hurry; lines are made of it when somebody
-/// asks, which few do.
+/// The quick notes of a script's language during building; lines are made of them on request, which
+/// is rare.
 pub trait Trace: fmt::Debug + Send + Sync {
     /// The lines, the innermost first.
     fn frames(&self) -> Vec<Frame>;
@@ -37,7 +37,7 @@ impl Trace for Vec<Frame> {
     }
 }
 
-/// Lines of a script that led to an op, the innermost first; none if nobody noted them.
+/// Lines of a script that led to an op, the innermost first; none if they were not noted.
 #[derive(Clone, Debug, Default)]
 pub struct Site(Option<Arc<dyn Trace>>);
 
@@ -59,7 +59,7 @@ impl Site {
         self.0.as_ref().map(|trace| trace.frames()).unwrap_or_default()
     }
 
-    /// Whether nobody noted it.
+    /// Whether it was not noted.
     pub fn is_unknown(&self) -> bool {
         self.0.is_none()
     }
@@ -81,7 +81,7 @@ impl Site {
     }
 }
 
-/// ` built at train.py:17 in `net`, called from …`; nothing if nobody noted it.
+/// ` built at train.py:17 in `net`, called from …`; empty if it was not noted.
 impl fmt::Display for Site {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, frame) in self.frames().iter().enumerate() {

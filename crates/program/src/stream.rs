@@ -15,7 +15,7 @@ pub fn write_tensor(out: &mut Vec<u8>, tensor: &Tensor) {
     out.extend_from_slice(tensor.bytes());
 }
 
-/// What stands before the numbers of a tensor with its ragged offsets.
+/// The bytes before the numbers of a tensor with its ragged offsets.
 pub fn head_of_tensor(tensor: &Tensor) -> Vec<u8> {
     let mut out = 0u32.to_le_bytes().to_vec();
     out.extend_from_slice(&(tensor.lod().n_levels() as u64).to_le_bytes());
@@ -35,7 +35,7 @@ pub fn write_rows(out: &mut Vec<u8>, rows: &Rows) {
     out.extend_from_slice(rows.value.bytes());
 }
 
-/// What stands before the numbers of keyed rows.
+/// The bytes before the numbers of keyed rows.
 pub fn head_of_rows(rows: &Rows) -> Vec<u8> {
     let mut out = rows_head(rows.ids.len());
     for id in &rows.ids {
@@ -46,13 +46,13 @@ pub fn head_of_rows(rows: &Rows) -> Vec<u8> {
     out
 }
 
-/// What stands before the ids of keyed rows. Ids, height, [`payload_head`] and numbers follow, for
-/// those who write them bit by bit.
+/// The bytes before the ids of keyed rows. Ids, height, [`payload_head`] and numbers follow, for
+/// code that writes them bit by bit.
 pub fn rows_head(n_rows: usize) -> Vec<u8> {
     [&0u32.to_le_bytes()[..], &(n_rows as u64).to_le_bytes()].concat()
 }
 
-/// What stands before the numbers of a tensor.
+/// The bytes before the numbers of a tensor.
 pub fn payload_head(dtype: DType, dims: &[usize]) -> Vec<u8> {
     let mut desc = WireWriter::default();
     desc.int(1, i64::from(dtype.code()));
@@ -169,7 +169,7 @@ impl<'a> StreamReader<'a> {
         Ok(tensor)
     }
 
-    /// What stands before the numbers of the next tensor. Nobody has looked whether they are there.
+    /// Reads the head before the numbers of the next tensor, without a check that they are there.
     pub fn tensor_head(&mut self) -> Result<TensorHead> {
         self.version()?;
         let n_levels = self.u64("the number of levels")?;

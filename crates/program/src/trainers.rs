@@ -1,4 +1,4 @@
-//! What ops that exchange values with other trainers ask for, where there are no servers.
+//! The requests of ops that exchange values with other trainers, where there are no servers.
 //!
 //! A program is data and knows no sockets: `c_allreduce_sum`, `c_broadcast` and their like hand their
 //! values to what runs the program. `train` answers with connections to the other trainers.
@@ -11,7 +11,7 @@ use crate::error::Result;
 /// An exchange that an op asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked {
-    /// What becomes of the values.
+    /// The operation on the values.
     pub collective: Collective,
     /// The variable.
     pub var: String,
@@ -53,6 +53,6 @@ pub trait Trainers {
     /// Begins to exchange a value; [`Trainers::finish`] gives what it comes to.
     fn begin(&mut self, asked: &Asked, value: Value) -> Result<()>;
 
-    /// What the exchange of a variable came to, or its value as it was if that fails.
+    /// The result of the exchange of a variable, or its value as it was if that fails.
     fn finish(&mut self, var: &str, value: &mut Value) -> Result<()>;
 }

@@ -1,10 +1,10 @@
-//! A variable's description: what a program says of it before it holds anything.
+//! A variable's description: the facts about it before it holds anything.
 
 use tensor::DType;
 
 use crate::param::ParamInfo;
 
-/// What kind of thing a variable holds; the number is Fluid's.
+/// The kind of value of a variable; the number is Fluid's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum VarKind {
@@ -13,11 +13,11 @@ pub enum VarKind {
     LodTensor = 7,
     /// Ids with one row of values each.
     SelectedRows = 8,
-    /// What is fed, in a saved program.
+    /// The feeds of a saved program.
     FeedMinibatch = 9,
-    /// What is fetched, in a saved program.
+    /// The fetched values of a saved program.
     FetchList = 10,
-    /// What the steps of a block leave for its gradient.
+    /// The values that the steps of a block leave for its gradient.
     StepScopes = 11,
     /// Sequences by length, for programs that sort them.
     LodRankTable = 12,
@@ -84,7 +84,7 @@ impl VarKind {
 /// Shape and type of a variable; -1 stands for a size known only when it runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Meta {
-    /// What it holds.
+    /// The kind of its value.
     pub kind: VarKind,
     /// Type of the elements.
     pub dtype: DType,
@@ -116,7 +116,7 @@ impl Meta {
     }
 }
 
-/// How many elements these sizes make; sizes that nobody can count make the largest number.
+/// The number of elements of these sizes; the largest number if it overflows.
 pub fn n_elements(dims: &[i64]) -> i64 {
     dims.iter().fold(1, |n: i64, &size| n.saturating_mul(size))
 }
@@ -136,9 +136,9 @@ pub struct VarDesc {
     pub stop_gradient: bool,
     /// An input of the program.
     pub is_data: bool,
-    /// What a reader gives, if a script said it by hand.
+    /// The outputs of a reader, if a script set them by hand.
     pub of_reader: Vec<Meta>,
-    /// What makes it a parameter.
+    /// The facts that make it a parameter.
     pub param: Option<ParamInfo>,
     /// Clips its gradient between two ops of the backward pass: (min, max).
     pub error_clip: Option<(f32, f32)>,

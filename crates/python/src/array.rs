@@ -34,7 +34,7 @@ pub(crate) fn look_at<R>(
     Some(look(PlainArray::Numbers(held.as_slice().ok()?), array.shape()))
 }
 
-/// Copies an array into a tensor, reusing the tensor's memory. False if it is no array.
+/// Copies an array into a tensor, reusing the tensor's memory. False if it is not an array.
 pub(crate) fn copy_array(object: &Bound<'_, PyAny>, out: &mut Tensor) -> PyResult<bool> {
     let Ok(array) = object.cast::<PyUntypedArray>() else { return Ok(false) };
     let shape: Vec<i64> = array.shape().iter().map(|&size| size as i64).collect();
@@ -145,7 +145,7 @@ fn in_native_order<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny
 }
 
 /// A tensor of one element from a number of Python or numpy, in the type it is wanted in. False if
-/// it is no number.
+/// it is not a number.
 pub(crate) fn copy_number(
     object: &Bound<'_, PyAny>,
     dtype: DType,

@@ -134,7 +134,7 @@ fn target_names(object: &Bound<'_, PyAny>) -> PyResult<Vec<Option<String>>> {
     Ok(vec![one(object)?])
 }
 
-/// What `parameter_list` and `no_grad_set` say.
+/// The limits of `parameter_list` and `no_grad_set`.
 pub(crate) fn limits(
     parameter_list: Option<&Bound<'_, PyAny>>,
     no_grad_set: Option<&Bound<'_, PyAny>>,

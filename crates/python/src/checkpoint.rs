@@ -44,7 +44,7 @@ impl PyStepsDone {
         self.0.done
     }
 
-    /// The pass to go on with.
+    /// The pass to continue with.
     fn first_epoch(&self) -> u64 {
         self.0.first_epoch()
     }
@@ -59,7 +59,7 @@ impl PyStepsDone {
         self.0.is_due(epoch, step)
     }
 
-    /// What is written with a checkpoint after this step.
+    /// The arguments that are written with a checkpoint after this step.
     fn arguments(&self, epoch: u64, step: u64) -> BTreeMap<String, String> {
         self.0.arguments(epoch, step).into_iter().collect()
     }
@@ -147,7 +147,7 @@ impl PyCheckpoints {
     }
 
     /// Loads the newest that is whole, if there is one; returns its number. `progress` learns where this
-    /// trainer goes on.
+    /// trainer continues.
     fn resume(
         &self,
         executor: &Bound<'_, PyAny>,
@@ -180,7 +180,7 @@ impl PyCheckpoints {
         Ok(resumed.serial)
     }
 
-    /// What a trainer saved with a checkpoint, by name.
+    /// The arguments that a trainer saved with a checkpoint, by name.
     fn arguments(&self, serial: u64, trainer_id: usize) -> PyResult<BTreeMap<String, String>> {
         self.points.arguments(serial, trainer_id).map_err(from_train)
     }

@@ -157,7 +157,8 @@ pub(crate) fn dtype_from_py(object: &Bound<'_, PyAny>) -> PyResult<DType> {
     })
 }
 
-/// An element type as a variable takes it: what numpy calls a type is one too ('double', 'f4').
+/// An element type as a variable takes it: numpy's names of types are accepted too ('double',
+/// 'f4').
 pub(crate) fn any_dtype_from_py(object: &Bound<'_, PyAny>) -> PyResult<DType> {
     let Ok(text) = object.cast::<PyString>() else { return dtype_from_py(object) };
     match object.py().import("numpy")?.getattr("dtype")?.call1((text,)) {

@@ -41,12 +41,12 @@ fn positive_seconds(name: &str, seconds: f64) -> PyResult<Duration> {
 #[pyclass(name = "Dataset", module = "paddlewheel._core", frozen, subclass)]
 pub(crate) struct PyDataset {
     dataset: Mutex<Dataset>,
-    /// What Fluid calls the reader.
+    /// Fluid's name of the reader.
     class: &'static str,
 }
 
 impl PyDataset {
-    /// The dataset; the interpreter is free while somebody else has it.
+    /// The dataset; the interpreter is free while another thread has it.
     pub(crate) fn lock(&self, py: Python<'_>) -> MutexGuard<'_, Dataset> {
         self.dataset.lock_py_attached(py).even_if_poisoned()
     }
@@ -66,7 +66,8 @@ impl PyDataset {
         py.detach(|| call(dataset)).map_err(from_data)
     }
 
-    /// Calls what needs the other trainers; what a signal handler raised meanwhile goes first.
+    /// Calls an operation with the other trainers; an exception of a signal handler takes
+    /// precedence.
     fn together<R: Send>(
         &self,
         py: Python<'_>,
@@ -155,7 +156,7 @@ impl PyDataset {
         Ok(())
     }
 
-    /// Where `hdfs:` and `afs:` files are, and who asks for them. Patterns of such files need it before
+    /// The name node of `hdfs:` and `afs:` files, and the user. Patterns of such files need it before
     /// `set_filelist`.
     fn set_hdfs_config(&self, py: Python<'_>, fs_name: &str, fs_ugi: &str) {
         self.set(py, |settings| settings.set_hdfs(fs_name, fs_ugi));
@@ -220,7 +221,7 @@ impl PyDataset {
         Ok(())
     }
 
-    /// Gives slots the values of other samples: what a model loses by it is what they are worth.
+    /// Gives slots the values of other samples: the loss of quality shows their worth.
     fn slots_shuffle(&self, py: Python<'_>, slots: Vec<String>) -> PyResult<()> {
         self.long(py, |dataset| dataset.mix_slots(&slots))
     }

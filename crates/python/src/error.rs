@@ -31,7 +31,7 @@ fn shown(error: &dyn std::error::Error) -> String {
     base::printable(&error.to_string()).into_owned()
 }
 
-/// What a script would expect to catch.
+/// The exception that a script would expect to catch.
 pub(crate) fn from_program(error: ProgramError) -> PyErr {
     let text = shown(&error);
     let in_op = matches!(error, ProgramError::InOp { .. });
@@ -93,7 +93,7 @@ pub(crate) fn from_train(error: TrainError) -> PyErr {
         | TrainError::BadDispatch { .. }
         | TrainError::WhichVars { .. }
         | TrainError::NoCheckpoint { .. } => PyValueError::new_err(text),
-        // The process was asked to end, and its job can go on from here.
+        // The process was asked to end, and its job can resume from here.
         TrainError::Ended => PySystemExit::new_err(fleet::ENDED_EARLY),
         TrainError::SeveralTables { .. } | TrainError::NotReady(_) => PyRuntimeError::new_err(text),
         TrainError::NotAProbability { value, .. } if value > 1.0 => PyAssertionError::new_err(text),

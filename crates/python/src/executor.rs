@@ -40,7 +40,7 @@ struct Runner {
     fetched: Vec<Value>,
     /// Parts of programs that runs needed.
     pruned: Pruned,
-    /// What a signal handler raised during the run.
+    /// The exception of a signal handler during the run.
     raised: Raised,
 }
 
@@ -74,7 +74,7 @@ impl Runner {
 /// Batches, samples, seconds, and the seconds that each thread waited for data.
 type PassCounts = (u64, u64, f64, Vec<f64>);
 
-/// The counts of a pass, what was fetched by name, and its AUC.
+/// The counts of a pass, the fetched values by name, and its AUC.
 type PassParts = (PassCounts, Vec<String>, Py<PyList>, Option<f64>);
 
 #[pymethods]
@@ -133,7 +133,7 @@ impl PyExecutor {
             None => context::global_scope(py)?,
         };
         let read = from_readers(py, &program, feed)?;
-        // The program as it is now: from here on nobody's change is seen, and nothing is locked.
+        // The program as it is now: later changes are not seen, and nothing is locked.
         let program = program.get().shared();
         warn_if_empty(py, &program)?;
         let mut state = self.ready(py)?;
@@ -197,7 +197,7 @@ impl PyExecutor {
         let report = from_dataset::run(py, trainer, raised, &program, scope, dataset, wanted)?;
         let mut fetched = Vec::with_capacity(report.fetched.len());
         for whole in report.fetched {
-            // Sequences are no array.
+            // Sequences are not arrays.
             let return_numpy = whole.value.lod().is_empty();
             fetched.extend(
                 results(py, &mut [Value::Tensor(whole.value)], return_numpy)?.bind(py).iter(),
@@ -207,8 +207,8 @@ impl PyExecutor {
         Ok((counts, names, PyList::new(py, fetched)?.unbind(), report.auc))
     }
 
-    /// Ends this executor: it runs nothing any more. Parameter servers learn that this trainer's
-    /// job is done.
+    /// Ends this executor: it does not run anything after that. Parameter servers learn that this
+    /// trainer's job is done.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         if self.closed.swap(true, Ordering::Relaxed) {
             return Ok(());
@@ -226,7 +226,7 @@ impl PyExecutor {
         Ok(state)
     }
 
-    /// What runs on several places share with this executor.
+    /// The settings that runs on several places share with this executor.
     fn settings(&self, py: Python<'_>) -> PyResult<ExecutorSettings> {
         let mut state = self.ready(py)?;
         let check_nan_inf = state.trainer.options_mut().check_nan_inf;

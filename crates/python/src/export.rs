@@ -1,4 +1,4 @@
-//! What was saved, shown and in other formats.
+//! Saved models, shown and in other formats.
 
 use std::path::PathBuf;
 
@@ -26,7 +26,7 @@ fn from_export(error: Error) -> PyErr {
     }
 }
 
-/// What a saved folder holds, as text.
+/// The contents of a saved folder, as text.
 #[pyfunction]
 fn show(py: Python<'_>, dirname: PathBuf) -> PyResult<String> {
     py.detach(|| export::text(&dirname)).map_err(from_export)

@@ -1,4 +1,4 @@
-//! What goes into a run and what comes out of it, as Python gives and takes it.
+//! The inputs and outputs of a run, as Python gives and takes them.
 
 use program::Program;
 use pyo3::exceptions::{PyAssertionError, PyRuntimeError, PyTypeError, PyUserWarning};
@@ -55,7 +55,7 @@ pub(crate) fn fetch_name(item: &Bound<'_, PyAny>) -> PyResult<String> {
     )))
 }
 
-/// What is fed together with the next batch of the program's readers; None if it has none.
+/// The feed together with the next batch of the program's readers; None if it has none.
 pub(crate) fn from_readers<'py>(
     py: Python<'py>,
     program: &Py<PyProgram>,
@@ -73,8 +73,8 @@ pub(crate) fn from_readers<'py>(
     Ok(Some(all.into_any()))
 }
 
-/// What readers give for one run on one place. A reader that was not started gives nothing; then the
-/// variables that the program reads from it must be fed.
+/// The batches of readers for one run on one place. A reader that was not started gives nothing;
+/// then the variables that the program reads from it must be fed.
 pub(crate) fn next_batch<'py>(
     py: Python<'py>,
     program: &Py<PyProgram>,
@@ -133,7 +133,7 @@ pub(crate) fn fill(
     Ok(())
 }
 
-/// What is fed to a persistable variable stays there for the runs that follow.
+/// Keeps values that are fed to persistable variables there, for the runs that follow.
 pub(crate) fn keep(program: &Program, held: &mut Feed, scope: &Scope) {
     let is_state = |name: &str| program.find_var(0, name).is_some_and(|var| var.persistable);
     let states: Vec<String> =
@@ -219,7 +219,7 @@ pub(crate) fn warn(py: Python<'_>, text: &str) -> PyResult<()> {
     PyErr::warn(py, &py.get_type::<PyUserWarning>(), &text, 1)
 }
 
-/// What was fetched as Python has it: arrays or tensors, and lists of them.
+/// The fetched values as Python has them: arrays or tensors, and lists of them.
 pub(crate) fn results(
     py: Python<'_>,
     fetched: &mut [Value],

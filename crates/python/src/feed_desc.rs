@@ -10,7 +10,8 @@ use pyo3::prelude::*;
 
 use crate::error::from_data;
 
-/// What a file of protobuf text says of a dataset: the class of its reader, batch size, slots.
+/// The description of a dataset in a file of protobuf text: the class of its reader, batch size,
+/// slots.
 #[pyclass(name = "DataFeedDesc", module = "paddlewheel._core", frozen)]
 pub(crate) struct PyFeedDesc(Mutex<FeedDesc>);
 

@@ -12,7 +12,7 @@ use crate::framework::variable::PyVariable;
 use crate::lod::{Nested, ragged};
 use crate::tensor::PyTensor;
 
-/// What a data variable wants.
+/// The type and shape of a data variable.
 struct DataVar {
     name: String,
     dtype: DType,

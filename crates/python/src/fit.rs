@@ -17,7 +17,7 @@ pub(crate) fn is_wanted(missing: Option<&str>) -> PyResult<bool> {
     }
 }
 
-/// What was loaded, and what was not, as a dictionary.
+/// The variables that were loaded, and those that were not, as a dictionary.
 pub(crate) fn report<'py>(py: Python<'py>, fitted: &Fitted) -> PyResult<Bound<'py, PyDict>> {
     let (report, partly) = (PyDict::new(py), PyDict::new(py));
     for (name, from, to) in &fitted.partly {

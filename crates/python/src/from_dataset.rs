@@ -15,7 +15,7 @@ use crate::dataset::PyDataset;
 use crate::error::{from_data, from_train};
 use crate::signals::{Raised, signalled, taken};
 
-/// What a caller wants to see of a pass.
+/// The output of a pass that a caller wants.
 pub(crate) struct ShownOptions<'py> {
     /// Variables to print, and what to print before them.
     pub(crate) fetch: Vec<String>,
@@ -47,7 +47,7 @@ impl Shown {
         }
     }
 
-    /// Calls into Python; what is raised there ends the pass.
+    /// Calls into Python; an exception there ends the pass.
     fn tell(&mut self, call: impl FnOnce(Python<'_>, &Self) -> PyResult<()>) {
         fleet::logging::make_room();
         if let Err(error) = Python::attach(|py| call(py, self)) {
@@ -158,7 +158,7 @@ pub(crate) fn run(
     {
         shown.whole(&report.fetched);
     }
-    // What a handler raised at the very end is not lost.
+    // An exception of a handler at the very end is not lost.
     let raised = taken(&shown.raised);
     let raised = raised.or_else(|| crate::trainer_job::raised_in_wait().filter(|_| ran.is_err()));
     match (raised, ran) {

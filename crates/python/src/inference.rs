@@ -120,7 +120,7 @@ impl PyAnalysisConfig {
         self.lock().has_feed_fetch = x != 0;
     }
 
-    /// What `switch_use_feed_fetch_ops` said.
+    /// The setting of `switch_use_feed_fetch_ops`.
     fn use_feed_fetch_ops_enabled(&self) -> bool {
         self.lock().has_feed_fetch
     }
@@ -131,7 +131,7 @@ impl PyAnalysisConfig {
         self.lock().names_inputs = x;
     }
 
-    /// What `switch_specify_input_names` said.
+    /// The setting of `switch_specify_input_names`.
     fn specify_input_name(&self) -> bool {
         self.lock().names_inputs
     }
@@ -142,7 +142,7 @@ impl PyAnalysisConfig {
         self.lock().optimizes = x != 0;
     }
 
-    /// What `switch_ir_optim` said.
+    /// The setting of `switch_ir_optim`.
     fn ir_optim(&self) -> bool {
         self.lock().optimizes
     }
@@ -216,7 +216,7 @@ impl PyAnalysisConfig {
         self.lock().n_threads = threads;
     }
 
-    /// What `set_cpu_math_library_num_threads` said.
+    /// The setting of `set_cpu_math_library_num_threads`.
     fn cpu_math_library_num_threads(&self) -> usize {
         self.lock().n_threads
     }
@@ -325,7 +325,7 @@ pub(crate) struct PyPaddlePredictor {
     state: Mutex<ZeroCopy>,
 }
 
-/// What `zero_copy_run` reads and writes.
+/// The inputs and outputs of `zero_copy_run`.
 #[derive(Default)]
 struct ZeroCopy {
     inputs: Feed,

@@ -377,7 +377,7 @@ pub(crate) fn target_names(object: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
     object.try_iter()?.map(|item| name(item?)).collect()
 }
 
-/// What users of the saved model might not expect.
+/// Warns of state that users of the saved model might not expect.
 fn warn_of_states(py: Python<'_>, program: &Program, program_only: bool) -> PyResult<()> {
     let category = py.get_type::<PyUserWarning>();
     if program.block(0).ops.iter().any(|op| op.kind == "auc") {

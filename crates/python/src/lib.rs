@@ -50,7 +50,7 @@ use pyo3::prelude::*;
 #[pymodule]
 fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = m.py();
-    // What makes no sense is said where something starts, with a name for it: by executors and launchers.
+    // Executors and launchers report invalid settings when they start, with a name for them.
     let _ = ::fleet::logging::begin();
     m.add("EnforceNotMet", py.get_type::<error::EnforceNotMet>())?;
     m.add("EOFException", py.get_type::<error::EOFException>())?;

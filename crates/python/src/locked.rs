@@ -1,4 +1,4 @@
-//! A program while somebody looks at it; a run that goes on meanwhile keeps what it had.
+//! A locked program; a run during the lock keeps the program that it had.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, MutexGuard};

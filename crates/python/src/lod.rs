@@ -81,7 +81,7 @@ pub(crate) fn create_lod_tensor(
     ragged(&column, &recursive_seq_lens)
 }
 
-/// What is fed as a tensor: an array, or a number in the type it is wanted in.
+/// A feed as a tensor: an array, or a number in the type it is wanted in.
 #[pyfunction]
 #[pyo3(signature = (data, place = None, dtype = None))]
 pub(crate) fn as_lodtensor(

@@ -1,4 +1,4 @@
-//! Operators by themselves: what they take and give, and running one on a scope.
+//! Operators by themselves: their inputs and outputs, and running one on a scope.
 
 use std::collections::HashSet;
 
@@ -167,7 +167,7 @@ fn known(kind: &str) -> PyResult<&'static Proto> {
     op::proto(kind).ok_or_else(unknown)
 }
 
-/// What an operator takes and gives.
+/// The inputs, outputs and attributes of an operator.
 #[pyclass(name = "OpProto", module = "paddlewheel._core", frozen)]
 pub(crate) struct PyOpProto(&'static Proto);
 
@@ -276,7 +276,7 @@ impl PyAttrRule {
     }
 }
 
-/// What an operator takes and gives; ValueError if there is none of this name.
+/// The inputs, outputs and attributes of an operator; ValueError if there is none of this name.
 #[pyfunction]
 fn op_proto(kind: &str) -> PyResult<PyOpProto> {
     known(kind).map(PyOpProto)
@@ -289,7 +289,7 @@ fn op_types() -> Vec<&'static str> {
     kinds.filter(|kind| op::find(kind).is_ok()).collect()
 }
 
-/// The values that attributes of an operator have when nobody sets them.
+/// The defaults of the attributes of an operator.
 #[pyfunction]
 fn get_op_attrs_default_value<'py>(
     py: Python<'py>,

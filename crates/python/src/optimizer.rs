@@ -1,4 +1,4 @@
-//! `fluid.optimizer`: what the Python classes hold.
+//! `fluid.optimizer`: the state of the Python classes.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
@@ -95,7 +95,7 @@ fn append_lookahead(
 #[pyclass(name = "Optimizer", module = "paddlewheel._core", frozen)]
 pub(crate) struct PyOptimizer {
     held: Mutex<Optimizer>,
-    /// What the script gave, to be read again.
+    /// The argument of the script, to be read again.
     rate: Mutex<Py<PyAny>>,
     /// Asked for each parameter whether the optimizer's own decay leaves it out.
     exclude: Option<Py<PyAny>>,
@@ -201,13 +201,13 @@ impl PyOptimizer {
         Ok(Self { held, rate, exclude, need_clip: Mutex::new(None) })
     }
 
-    /// The options of every optimizer with what they hold if nothing is said, by operator.
+    /// The options of every optimizer with their defaults, by operator.
     #[staticmethod]
     fn kinds() -> BTreeMap<&'static str, Vec<(&'static str, f64)>> {
         kinds::all().map(|kind| (kind.op(), kind.settings())).collect()
     }
 
-    /// What may be said of any optimizer.
+    /// Sets the options of any optimizer.
     #[pyo3(signature = (parameter_list=None, regularization=None, grad_clip=None, name=None))]
     fn configure(
         &self,

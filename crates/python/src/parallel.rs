@@ -33,17 +33,17 @@ struct Interruptible {
     parallel: Parallel,
     /// Parts of the program that runs needed.
     pruned: Pruned,
-    /// What a signal handler raised during the run.
+    /// The exception of a signal handler during the run.
     raised: Raised,
 }
 
-/// What a run takes from its executor.
+/// The settings of a run that come from its executor.
 pub(crate) struct ExecutorSettings {
     pub(crate) job: TrainerJob,
     pub(crate) check_nan_inf: bool,
 }
 
-/// What is asked of one run.
+/// The arguments of one run.
 pub(crate) struct Call<'a, 'py> {
     pub(crate) program: &'a Bound<'py, PyAny>,
     pub(crate) feed: Option<&'a Bound<'py, PyAny>>,
@@ -202,7 +202,7 @@ fn from_loader(list: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(true)
 }
 
-/// What one place gets. Names that the program does not know have nowhere to go.
+/// The feed of one place. Names that the program does not know are left out.
 fn feed_of_place(program: &Program, part: &Bound<'_, PyAny>) -> PyResult<Feed> {
     let Ok(part) = part.cast::<PyDict>() else {
         return Err(PyTypeError::new_err("Each element of feed list should be a dict"));

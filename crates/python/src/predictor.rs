@@ -60,7 +60,8 @@ impl PyPredictor {
         Ok(Self(loaded))
     }
 
-    /// What the model is fed: names with type, shape of a sample, and whether samples are sequences.
+    /// The inputs of the model: names with type, shape of a sample, and whether samples are
+    /// sequences.
     #[getter]
     fn slots<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let dict = PyDict::new(py);
@@ -83,7 +84,8 @@ impl PyPredictor {
         self.0.n_bytes()
     }
 
-    /// What the columns of a table are (`category`, `count`, `number`), if `CTR.save` wrote the model, else None.
+    /// The kinds of the columns of a table (`category`, `count`, `number`), if `CTR.save` wrote the model, else
+    /// None.
     #[getter]
     fn columns(&self) -> Option<BTreeMap<String, &'static str>> {
         let encoding = self.0.encoding()?;

@@ -15,7 +15,7 @@ use crate::framework::variable::PyVariable;
 /// Parts that are kept; older ones are made again.
 const KEPT_MAX: usize = 64;
 
-/// What a run is asked for.
+/// The targets of a run.
 #[derive(Default)]
 pub(crate) struct Targets {
     /// The variables that it returns.
@@ -35,7 +35,7 @@ struct OpPlace {
 
 impl Targets {
     /// Reads a `fetch_list`: variables, names and ops that change parameters; also lists of these, and
-    /// what `minimize` returns. With ops, the program is pruned as in Fluid.
+    /// the result of `minimize`. With ops, the program is pruned as in Fluid.
     pub(crate) fn read(list: Option<&Bound<'_, PyAny>>, use_prune: bool) -> PyResult<Self> {
         let mut targets = Self { prunes: use_prune, ..Self::default() };
         let Some(list) = list.filter(|list| !list.is_none()) else { return Ok(targets) };
@@ -53,7 +53,7 @@ impl Targets {
             if item.is_instance_of::<PyList>() {
                 item.try_iter()?.try_for_each(|inner| targets.add(&inner?))?;
             } else if item.is_instance_of::<PyTuple>() {
-                // The ops, and pairs of parameters and gradients that nobody asks for.
+                // The ops, and pairs of parameters and gradients, which are not needed.
                 item.get_item(0)?.try_iter()?.try_for_each(|inner| targets.add(&inner?))?;
             } else {
                 targets.add(&item)?;
@@ -128,7 +128,7 @@ impl Pruned {
 }
 
 fn prune(program: &Program, targets: &Targets, feeds: &[String]) -> PyResult<Program> {
-    // What is sent to servers changes parameters, too.
+    // Ops that send to servers change parameters, too.
     const CHANGES: i32 = role::OPTIMIZE | role::RPC | role::DIST;
     let ops = targets.ops.iter();
     let asked: Vec<_> = ops
@@ -176,7 +176,7 @@ pub(crate) fn warn_of_unfed(
     feeds: &[&str],
     targets: &[&str],
 ) -> PyResult<()> {
-    // What cannot be pruned is refused by the save, with the reason.
+    // The save refuses a program that cannot be pruned, with the reason.
     let Ok(pruned) = program.prune(targets, feeds) else { return Ok(()) };
     let unfed = pruned.inference_optimize(true).unfed(feeds);
     if unfed.is_empty() {

@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 /// How often a run looks for Ctrl-C.
 pub(crate) const SIGNALS_EVERY: Duration = Duration::from_millis(100);
 
-/// What a signal handler raised.
+/// The exception of a signal handler.
 pub(crate) type Raised = Arc<Mutex<Option<PyErr>>>;
 
 /// Lets Python's signal handlers run; whether one of them raised.

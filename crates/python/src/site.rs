@@ -1,4 +1,4 @@
-//! The lines of the user's script that are at work: what they build remembers them.
+//! The current lines of the user's script: the parts of a program that they build remember them.
 //!
 //! A layer takes a few microseconds, so little may be done here: Python's code objects and places in
 //! them are kept, and become files and lines when an error wants to name them.
@@ -34,7 +34,7 @@ impl Trace for Spots {
         Python::attach(|py| {
             let mut frames = self.0.iter().filter_map(|spot| spot.frame(py).ok());
             let innermost: Vec<Frame> = frames.next().into_iter().collect();
-            // What called the script, such as a notebook or a test runner, is no part of it.
+            // Callers of the script, such as a notebook or a test runner, are not part of it.
             let callers = frames.take_while(|frame| !frame.file.contains("/site-packages/"));
             innermost.into_iter().chain(callers).collect()
         })
@@ -95,7 +95,7 @@ fn spots(py: Python<'_>) -> PyResult<Vec<Spot>> {
     Ok(found)
 }
 
-/// Whether a function is of this package: its own lines are nobody's mistake.
+/// Whether a function is of this package: its own lines are not the user's mistake.
 fn is_own(code: &Bound<'_, PyAny>) -> PyResult<bool> {
     // Held, so that no other function can come to lie where one was.
     static KNOWN: Mutex<BTreeMap<usize, (Py<PyAny>, bool)>> = Mutex::new(BTreeMap::new());

@@ -43,7 +43,7 @@ fn wait_for(endpoints: &[Endpoint]) -> fleet::Result<()> {
     ready::wait_server_ready(endpoints, flags.locate().as_ref(), Some(timeout), &mut watch)
 }
 
-/// What a signal handler raised while a thread waited for servers.
+/// The exception of a signal handler while a thread waited for servers.
 pub(crate) fn raised_in_wait() -> Option<PyErr> {
     taken(&RAISED)
 }

@@ -59,7 +59,7 @@ impl PyTranspiled {
         self.0.is_idle(endpoint)
     }
 
-    /// What the user should be told.
+    /// Warnings for the user.
     #[getter]
     fn warnings(&self) -> Vec<String> {
         self.0.warnings().to_vec()
@@ -93,7 +93,7 @@ impl Dispatch for Chosen<'_> {
     }
 }
 
-/// Splits with what `choose` names or does; what it raises is the split's error.
+/// Splits with the servers that `choose` returns; an exception in it is the error of the split.
 pub(crate) fn dispatched<T>(
     choose: &Bound<'_, PyAny>,
     split: impl FnOnce(&mut dyn Dispatch) -> PyResult<T>,
@@ -268,7 +268,7 @@ fn memory_optimize(
     memory::optimize(&mut program.get().lock(), &skip).map_err(from_train)
 }
 
-/// What a program remembers of its job; `None` if it was not transpiled.
+/// The job of a program; `None` if it was not transpiled.
 #[pyfunction]
 fn program_job<'py>(
     py: Python<'py>,
@@ -311,7 +311,7 @@ fn describe<'py>(py: Python<'py>, job: &Distributed) -> PyResult<Bound<'py, PyDi
     Ok(dict)
 }
 
-/// Returns as soon as all servers accept connections; says on stderr who does not.
+/// Returns as soon as all servers accept connections; lists on stderr those that do not.
 #[pyfunction]
 fn wait_server_ready(py: Python<'_>, endpoints: Vec<String>) -> PyResult<()> {
     let parse = |text: &String| {

@@ -16,7 +16,7 @@ fn did_you_mean(name: &str, known: Vec<String>) -> String {
     DidYouMean::among(name, known.iter().map(String::as_str)).to_string()
 }
 
-/// What to say of a name that a module does not have.
+/// The error message about a name that a module does not have.
 #[pyfunction]
 fn no_such_name(module: &str, name: &str, known: Vec<String>) -> String {
     let public = known.iter().map(String::as_str).filter(|known| !known.starts_with('_'));

@@ -3,7 +3,7 @@
 
 use crate::no_memory::{give_up, room_or_give_up};
 
-/// What memory is made of. The system's allocator moves memory of this alignment to a larger place
+/// The unit of allocations. The system's allocator moves memory of this alignment to a larger place
 /// by mapping its pages anew; of a larger alignment it would copy it, and hold both for a while.
 #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C, align(16))]
@@ -17,7 +17,7 @@ const SLACK: usize = LINE_BYTES / UNIT_BYTES - 1;
 /// Shorter tensors are not worth lending: to copy them costs less than to give memory back and forth.
 pub const LENT_BYTES_MIN: usize = 4096;
 
-/// Memory that belongs to somebody else, such as pages that processes share.
+/// Memory of another owner, such as pages that processes share.
 ///
 /// It is aligned for the elements of its tensor; any bytes must do as numbers.
 pub trait Memory: Send + Sync {
@@ -29,7 +29,7 @@ pub trait Memory: Send + Sync {
     fn place(&self) -> MemoryPlace;
 }
 
-/// Where memory lies that belongs to somebody else.
+/// The address range of memory of another owner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryPlace {
     /// The region.
@@ -73,7 +73,7 @@ impl Buffer {
         Self { n_bytes: n_bytes.min(self.n_bytes), ..self }
     }
 
-    /// The memory of somebody else that holds the bytes.
+    /// The owner of the memory that holds the bytes, if it is lent.
     pub fn lender(&self) -> Option<&dyn Memory> {
         self.lent.as_deref()
     }
@@ -90,7 +90,7 @@ impl Buffer {
         let n_units = units_for(n_bytes);
         if n_bytes > 0 && n_units > self.units.len() {
             if n_units > self.units.capacity() {
-                // A fresh zeroed block costs no copy: what was here is not promised to survive.
+                // A fresh zeroed block costs no copy: the old contents need not survive.
                 self.units =
                     bytemuck::try_zeroed_vec(n_units).unwrap_or_else(|()| give_up(n_bytes));
                 self.start = slack(self.units.as_ptr());
@@ -266,7 +266,7 @@ mod tests {
         assert!(buffer.bytes().iter().all(|&byte| byte == 0));
     }
 
-    /// Four lines of somebody else's.
+    /// Four lines of another owner.
     struct Foreign {
         units: Vec<Unit>,
         may_write: bool,

@@ -1,8 +1,8 @@
-//! What becomes of the values of several trainers, where there are no servers.
+//! Operations on the values of several trainers, where there are no servers.
 
 use std::fmt;
 
-/// What numbers at the same place become.
+/// The reduction of numbers at the same place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReduceOp {
     /// Their sum.
@@ -26,17 +26,17 @@ impl fmt::Display for ReduceOp {
     }
 }
 
-/// What becomes of the values of all trainers.
+/// An operation on the values of all trainers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Collective {
-    /// Everybody gets what they come to; of keyed rows, the rows of all.
+    /// All get the reduced value; of keyed rows, the rows of all.
     AllReduce(ReduceOp),
-    /// Everybody gets the value of one trainer.
+    /// All get the value of one trainer.
     Broadcast {
         /// Whose.
         root: u32,
     },
-    /// Everybody gets all of them, in the order of ranks.
+    /// All get all of them, in the order of ranks.
     AllGather,
     /// Each gets its part, along the first dimension, of what they come to.
     ReduceScatter(ReduceOp),

@@ -1,4 +1,4 @@
-//! What can go wrong with numbers alone.
+//! Errors of numbers alone.
 
 use crate::{DType, Shape};
 
@@ -8,18 +8,18 @@ pub enum Error {
     /// Fluid's users know this sentence; see the contract, section 1.9.
     #[error("Tensor holds the wrong type, it holds {actual}, but desires to be {expected}.")]
     DTypeMismatch {
-        /// What the reader asked for.
+        /// The type that the reader asked for.
         expected: DType,
-        /// What the tensor holds.
+        /// The type that the tensor holds.
         actual: DType,
     },
 
     /// Two shapes that had to agree do not.
     #[error("expected shape {expected} but got {actual}")]
     ShapeMismatch {
-        /// What was needed.
+        /// The shape that was needed.
         expected: Shape,
-        /// What was there.
+        /// The shape that was given.
         actual: Shape,
     },
 
@@ -41,7 +41,7 @@ pub enum Error {
         rank: usize,
     },
 
-    /// A number that is no data type code.
+    /// A number that is not the code of a data type.
     #[error("data type code {0} is not known")]
     UnknownDType(i64),
 
@@ -58,7 +58,7 @@ pub enum Error {
     NoRoom {
         /// The shape asked for.
         shape: Shape,
-        /// What it would take.
+        /// The bytes of that shape.
         n_bytes: usize,
     },
 
@@ -68,7 +68,7 @@ pub enum Error {
         n_bytes.div_ceil(1_000_000)
     )]
     NoMemory {
-        /// What was asked for.
+        /// The bytes that were asked for.
         n_bytes: usize,
     },
 

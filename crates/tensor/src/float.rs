@@ -5,7 +5,7 @@ use std::ops::{AddAssign, MulAssign, SubAssign};
 use crate::Element;
 use crate::gemm::HasKernel;
 
-/// Any number type of a tensor: what comparison, sum and cast kernels need.
+/// Any number type of a tensor: the operations of comparison, sum and cast kernels.
 pub trait Number:
     Element + num_traits::Num + num_traits::NumCast + PartialOrd + AddAssign + SubAssign + MulAssign
 {
@@ -16,7 +16,7 @@ pub trait Number:
     fn f64(self) -> f64;
 }
 
-/// `f32` or `f64`: what differentiable kernels are generic over.
+/// `f32` or `f64`: the types of differentiable kernels.
 pub trait Float: Number + num_traits::Float + HasKernel {}
 
 macro_rules! number {
@@ -60,7 +60,7 @@ impl Float for f64 {}
 mod tests {
     use super::*;
 
-    /// What the op `cast` of Fluid 1.8.5 gives.
+    /// The results of the op `cast` of Fluid 1.8.5.
     #[test]
     fn integers_overflow_as_in_fluid() {
         for (value, narrow, byte) in [(1e10, 0, 0), (f64::NAN, 0, 0), (f64::INFINITY, 0, 0)] {

@@ -1,5 +1,5 @@
-//! A table of which only some rows exist: what a process without servers has of a table that servers
-//! kept by rows, or that no memory holds.
+//! A table of which only some rows exist: the form, in a process without servers, of a table that
+//! servers kept by rows, or that no memory holds.
 
 use crate::mix::mix;
 use crate::prefetch::prefetch;
@@ -54,8 +54,8 @@ impl KeyedTable {
         Self::new(Rows { ids: Vec::new(), height, value }, others)
     }
 
-    /// Where rows are among those that exist. Those that do not exist are made, as the rule of the table says.
-    /// The error is an id that is no row of the table.
+    /// Where rows are among those that exist. Those that do not exist are made, by the rule of the table. The
+    /// error is an id without a row in the table.
     pub fn make(&mut self, ids: &[i64]) -> Result<Vec<i64>> {
         let height = self.height;
         if let Some(&row) = ids.iter().find(|&&row| !is_row(row, height)) {
@@ -152,7 +152,7 @@ impl KeyedTable {
         &self.value
     }
 
-    /// What all other rows read as.
+    /// The values of all other rows.
     pub fn others(&self) -> &OtherRows {
         &self.others
     }
@@ -169,8 +169,8 @@ impl KeyedTable {
 
     /// Copies rows to `out`, each `to.stride` numbers after the one before.
     ///
-    /// The padding id reads as zeros, and so do rows that do not exist if `is_test`. An id that is no
-    /// row of the table is the error, with its position.
+    /// The padding id reads as zeros, and so do rows that do not exist if `is_test`. An id without a
+    /// row in the table is the error, with its position.
     pub fn gather<I>(
         &self,
         ids: &[I],

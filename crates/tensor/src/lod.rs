@@ -55,7 +55,7 @@ impl Lod {
         self.levels().last().map(Vec::as_slice)
     }
 
-    /// The offsets without their innermost level: what pooling leaves.
+    /// The offsets without their innermost level, as pooling leaves them.
     pub fn without_last(&self) -> Self {
         match self.levels() {
             [] | [_] => Self::NONE,

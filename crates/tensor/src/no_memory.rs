@@ -1,21 +1,21 @@
 //! Memory that is not there, in the middle of work that counts on it.
 //!
-//! Kernels ask for the memory of their outputs in many places and go on at once. Where there is none, the work
-//! unwinds to [`within_memory`], which makes an error of it; the process goes on.
+//! Kernels ask for the memory of their outputs in many places and continue at once. Where there is none, the
+//! work unwinds to [`within_memory`], which makes an error of it; the process continues.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use crate::error::{Error, Result};
 
-/// What work unwinds with.
+/// The payload of such an unwinding.
 struct NoMemory {
     n_bytes: usize,
 }
 
 /// Ends the work of the nearest [`within_memory`]: there is no memory for so many bytes.
 pub fn give_up(n_bytes: usize) -> ! {
-    // Without the hook of panics: it is no bug, and to print needs memory.
+    // Without the hook of panics: this is not a bug, and to print needs memory.
     resume_unwind(Box::new(NoMemory { n_bytes }))
 }
 

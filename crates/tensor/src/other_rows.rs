@@ -1,9 +1,9 @@
-//! What rows of a table read as that do not exist.
+//! The values of rows that do not exist in a table.
 
 use crate::RowInit;
 use crate::mix::mix;
 
-/// What rows read as that do not exist.
+/// The values of rows that do not exist.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OtherRows {
     /// The rule of each part that the table was kept in. Without any, rows read as zeros.
@@ -22,7 +22,7 @@ pub enum Dealt {
     Ranges(Vec<i64>),
 }
 
-/// What a row reads as that does not exist.
+/// The values of a row that does not exist.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OtherRow {
     /// Its numbers.
@@ -33,7 +33,7 @@ pub struct OtherRow {
     pub taken_in: TakenIn,
 }
 
-/// The numbers of a row that nobody changed.
+/// The numbers of a row before any update.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RowStart {
     /// By its number.

@@ -4,8 +4,8 @@ use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::shape::{RANK_MAX, Shape};
 
-/// What the other sizes of a tensor that holds nothing come to at most: rows without columns are
-/// counted one by one, and nobody has a trillion of them.
+/// The largest product of the other sizes of a tensor that holds nothing: rows without columns are
+/// counted one by one, and a real tensor does not have a trillion of them.
 const EMPTY_MAX: usize = 1 << 28;
 
 impl Shape {
@@ -19,7 +19,7 @@ impl Shape {
         for (size, &dim) in sizes.iter_mut().zip(dims) {
             let too_many = || Error::TooManyElements(dims.to_vec());
             *size = usize::try_from(dim).map_err(|_| too_many())?;
-            // Zeros do not count: somebody may take one for another size later.
+            // Zeros do not count: a caller may replace one by another size later.
             n_elements = n_elements.checked_mul((*size).max(1)).ok_or_else(too_many)?;
         }
         // Eight bytes is the widest element; beyond this no buffer could hold the tensor.

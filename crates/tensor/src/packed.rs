@@ -25,7 +25,7 @@ pub struct PackedMatrix {
     data: Vec<CacheLine>,
 }
 
-/// What a register holds at most. It is loaded from one line of the cache, and not from two.
+/// The contents of the widest register. It is loaded from one line of the cache, and not from two.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C, align(64))]
 struct CacheLine([f32; 16]);
@@ -41,7 +41,7 @@ struct Panel {
     from: usize,
 }
 
-/// What is done with each sum.
+/// The last operations on each sum.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Finish<'a> {
     /// Added to each row.

@@ -1,4 +1,4 @@
-//! Memory of tensors that are not needed any more, for those to come.
+//! Memory of dropped tensors, for new ones.
 
 use crate::Tensor;
 
@@ -24,8 +24,7 @@ impl Pool {
         Self { kept: Vec::new(), n_bytes: 0, n_max, n_bytes_max }
     }
 
-    /// Keeps the memory of a tensor. What somebody else lent goes back instead, and so does what
-    /// there is no place for.
+    /// Keeps the memory of a tensor, unless it is lent or the pool is full: then it is dropped.
     pub fn keep(&mut self, tensor: Tensor) {
         let n_bytes = tensor.capacity();
         let fits = self.kept.len() < self.n_max && self.n_bytes + n_bytes <= self.n_bytes_max;

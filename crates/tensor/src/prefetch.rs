@@ -16,7 +16,7 @@ pub fn prefetch<T>(data: &[T], index: usize) {
 }
 
 /// Starts loading a row of `width` elements: its first cache line and its last, which is another
-/// one as often as not. What lies between in a wide row the processor guesses by itself.
+/// one as often as not. The processor itself guesses the lines between in a wide row.
 #[inline(always)]
 pub fn prefetch_row<T>(data: &[T], row: usize, width: usize) {
     prefetch(data, row.wrapping_mul(width));

@@ -1,9 +1,9 @@
-//! What a row is before anybody changed it.
+//! The values of a row before its first update.
 
 use crate::mix::mix;
 use crate::rng::{self, Rng};
 
-/// What the numbers of a new row are.
+/// The rule for the numbers of a new row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum RowInit {
     /// All the same.

@@ -49,7 +49,7 @@ impl Tensor {
         Ok(tensor)
     }
 
-    /// A tensor in memory of somebody else; the memory must be as long as the shape asks, or longer.
+    /// A tensor in memory of another owner; the memory must be as long as the shape asks, or longer.
     pub fn lent(dtype: DType, shape: Shape, memory: Box<dyn Memory>) -> Result<Self> {
         let n_bytes = shape.n_elements() * dtype.size();
         let buffer = Buffer::lent(memory);
@@ -79,7 +79,7 @@ impl Tensor {
         self.buffer.may_write()
     }
 
-    /// The memory of somebody else that holds the elements.
+    /// The owner of the memory that holds the elements, if it is lent.
     pub fn lender(&self) -> Option<&dyn Memory> {
         self.buffer.lender()
     }
@@ -105,7 +105,7 @@ impl Tensor {
 
     /// Gives the tensor a type and shape and returns its elements to be written.
     ///
-    /// The memory is reused; what it holds is not specified. Ragged offsets are dropped.
+    /// The memory is reused; its contents are not specified. Ragged offsets are dropped.
     pub fn resize<T: Element>(&mut self, shape: Shape) -> &mut [T] {
         self.resize_as(T::DTYPE, shape);
         bytemuck::cast_slice_mut(self.buffer.bytes_mut())
@@ -337,7 +337,7 @@ impl PartialEq for Tensor {
     }
 }
 
-/// Nobody asks whether there is room for less.
+/// Smaller requests are made without a check for room.
 const ASKED_BYTES_MIN: usize = 1 << 30;
 
 /// Elements shown by `Debug`; a table of a million rows must not fill a log.

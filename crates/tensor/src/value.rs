@@ -1,4 +1,4 @@
-//! What a variable can hold.
+//! The values of variables.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ impl Value {
         }
     }
 
-    /// Lets others read the tensor too, until [`Value::unshare`]; `None` if it is no tensor.
+    /// Lets others read the tensor too, until [`Value::unshare`]; `None` if it is not a tensor.
     pub fn share(&mut self) -> Option<Arc<Tensor>> {
         if let Value::Tensor(tensor) = self {
             *self = Value::Shared(Arc::new(std::mem::take(tensor)));

@@ -1,6 +1,5 @@
-//! One server and many who want something of it: 4 trainers with 2 threads each, against 1 trainer with
-//! 1 thread, on the same server in the same run. A ratio of 1 means that the server serves no faster
-//! however many ask.
+//! One server under contention: 4 trainers with 2 threads each, against 1 trainer with 1 thread, on the
+//! same server in the same run. A ratio of 1 means that the server serves no faster however many ask.
 //!
 //! `cargo bench -p testing --bench contention`; part of `make bench`.
 #![allow(clippy::print_stdout, missing_docs)]

@@ -1,8 +1,9 @@
-//! What many trainers cost two servers: rounds, memory, descriptors and threads with 64 and 1,000 of
-//! them, synchronous and asynchronous. All trainers are in this process, each server in its own.
+//! The cost of many trainers for two servers: rounds, memory, descriptors and threads with 64 and
+//! 1,000 of them, synchronous and asynchronous. All trainers are in this process, each server in its
+//! own.
 //!
-//! `BENCH <name> ratio=…`: what is served with 1,000 trainers, against the same with 64; `cpu_us` is the
-//! processor time of a server for each request, which must not grow with the trainers.
+//! `BENCH <name> ratio=…`: the requests served with 1,000 trainers, against the same with 64; `cpu_us`
+//! is the processor time of a server for each request, which must not grow with the trainers.
 #![allow(clippy::print_stdout, missing_docs)]
 
 use std::time::Instant;
@@ -13,7 +14,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_crowd_server");
 const FEW: usize = 64;
 const MANY: usize = 1000;
 const N_SERVERS: usize = 2;
-/// What is measured of so many requests of all trainers; the best turn counts.
+/// Requests of all trainers in one measurement; the best turn counts.
 const N_REQUESTS: usize = 32_000;
 const N_TURNS: usize = 3;
 /// An idle trainer may cost a server so much.

@@ -93,7 +93,7 @@ fn ours(path: &str, command: &str) -> usize {
     n_rows
 }
 
-/// What a batch of the obvious reader holds: numbers, ids.
+/// The contents of a batch of the obvious reader: numbers, ids.
 type Naive = (Vec<f32>, Vec<i64>);
 
 fn naive_slots(path: &str) -> usize {

@@ -43,7 +43,7 @@ fn longest(client: &Client, look_up: &LookUp, is_so: impl Fn() -> bool) -> Longe
     };
     let mut longest = Longest::default();
     while is_so() {
-        // The first is answered by whoever reads it, the second by the table.
+        // The thread that reads it answers the first, the table the second.
         longest.ping = longest.ping.max(ask(WantCut.into()));
         longest.look_up = longest.look_up.max(ask(look_up.clone().into()));
         thread::sleep(PACE);

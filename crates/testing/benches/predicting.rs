@@ -233,7 +233,7 @@ fn ask(stream: &mut TcpStream, request: &[u8], answer: &mut Vec<u8>) {
     }
 }
 
-/// What clients saw.
+/// The measurements of clients.
 struct Load {
     rows_a_second: f64,
     p99_ms: f64,

@@ -1,8 +1,8 @@
 //! How fast 1 GB of variables and of rows is saved and loaded, against `dd` with fsync in the same turns.
 //!
-//! `BENCH <name> ratio=…`: megabytes a second of ours against those of `dd`. What is loaded is in the page cache;
-//! `_cache` is against a `dd` that reads from there and throws away. `SAVE_BENCH_DIR` says where to save;
-//! otherwise it is the folder of temporary files.
+//! `BENCH <name> ratio=…`: megabytes a second of ours against those of `dd`. Files to load are in the page cache;
+//! `_cache` is against a `dd` that reads from there and throws away. `SAVE_BENCH_DIR` names the folder to save
+//! to; otherwise it is the folder of temporary files.
 #![allow(clippy::print_stdout, missing_docs)]
 
 use std::path::Path;

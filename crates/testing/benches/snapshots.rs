@@ -1,6 +1,6 @@
-//! What snapshots cost a server with a table of 1 GB: the longest step while one is written, bytes against
-//! bytes that changed, and how fast all of it is written and loaded, against plain writes with fsync to the
-//! same disk in the same run.
+//! The cost of snapshots for a server with a table of 1 GB: the longest step while one is written, bytes
+//! against bytes that changed, and how fast all of it is written and loaded, against plain writes with
+//! fsync to the same disk in the same run.
 //!
 //! `cargo bench -p testing --bench snapshots`; part of `make bench`.
 #![allow(clippy::print_stdout, missing_docs)]
@@ -64,7 +64,8 @@ fn record(cut: u64) -> CutRecord {
     CutRecord { cut, term: 1, complete: cut.saturating_sub(1), ..CutRecord::default() }
 }
 
-/// Writes a cut in a thread of its own while steps go on, at the pace of a job; its seconds and bytes.
+/// Writes a cut in a thread of its own while steps continue, at the pace of a job; its seconds and
+/// bytes.
 fn cut(store: &BlockStore, number: u64, steps: &mut Steps, first: &mut u64) -> (f64, u64) {
     let marked = Instant::now();
     store.mark(number).expect("a mark");
@@ -87,7 +88,7 @@ fn cut(store: &BlockStore, number: u64, steps: &mut Steps, first: &mut u64) -> (
     })
 }
 
-/// What `dd if=/dev/zero bs=1M conv=fsync` does, with bytes that are not all the same.
+/// Does the work of `dd if=/dev/zero bs=1M conv=fsync`, with bytes that are not all the same.
 fn plain_write(folder: &Path) -> f64 {
     let block: Vec<u8> = (0..1u32 << 20).map(|n| mix(n.into()) as u8).collect();
     let path = folder.join("file");
@@ -100,7 +101,7 @@ fn plain_write(folder: &Path) -> f64 {
     seconds
 }
 
-/// Writes everything, with nobody else at work; seconds.
+/// Writes everything, without other work; seconds.
 fn base_write(store: &mut BlockStore, folder: &Path) -> f64 {
     keep_cuts(store, folder);
     let begin = Instant::now();

@@ -53,8 +53,8 @@ impl Cluster {
         Self { folder, members: Vec::new() }
     }
 
-    /// Starts servers and trainers with the variables that tell each who it is, on free ports of
-    /// 127.0.0.1: `server.0`, `worker.0`, …
+    /// Starts servers and trainers with the variables of their roles, on free ports of 127.0.0.1:
+    /// `server.0`, `worker.0`, …
     #[track_caller]
     pub fn launch(size: Size, command: impl Fn() -> Command) -> Self {
         let mut cluster = Self::new();
@@ -62,7 +62,7 @@ impl Cluster {
         for id in 0..size.servers {
             let mut command = command();
             command.envs(role_variables(RoleKind::Server, id, &servers, size.trainers));
-            // What a process saves beside itself is gone with the cluster.
+            // Files that a process saves in its working directory are removed with the cluster.
             command.current_dir(cluster.folder());
             cluster.start(&format!("server.{id}"), command);
         }
@@ -80,8 +80,8 @@ impl Cluster {
         self.folder.path()
     }
 
-    /// Starts a process; what it writes goes to its log. A name may be used again when its process
-    /// has ended: the log grows.
+    /// Starts a process; its output goes to its log. A name may be used again when its process has
+    /// ended: the log grows.
     #[track_caller]
     pub fn start(&mut self, name: &str, mut command: Command) {
         let log = File::options().create(true).append(true).open(self.path(name));
@@ -103,13 +103,13 @@ impl Cluster {
         found.unwrap_or_else(|| panic!("no process {name}"))
     }
 
-    /// What a process has written so far.
+    /// The output of a process so far.
     pub fn log(&self, name: &str) -> String {
         let bytes = fs::read(self.path(name)).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// What all have written, for the message of a failed test.
+    /// The output of all, for the message of a failed test.
     pub fn logs(&self) -> String {
         let one = |member: &Member| format!("--- {}\n{}", member.name, self.log(&member.name));
         self.members.iter().map(one).collect::<Vec<_>>().join("\n")
@@ -120,7 +120,7 @@ impl Cluster {
     pub fn wait_for_line(&mut self, name: &str, text: &str, limit: Duration) -> String {
         let deadline = Instant::now() + limit;
         loop {
-            // Asked before the log is read: what an ended process wrote is all there.
+            // Asked before the log is read: the output of an ended process is complete.
             let has_ended = self.status(name).is_some();
             let log = self.log(name);
             if let Some(line) = log.lines().find(|line| line.contains(text)) {
@@ -175,7 +175,7 @@ impl Cluster {
 impl Drop for Cluster {
     fn drop(&mut self) {
         for member in &mut self.members {
-            // The group may outlive its head; a number that is nobody's any more is no matter.
+            // The group may outlive its head; a process ID that does not exist does no harm.
             if let Some(group) = Pid::from_raw(member.child.id().cast_signed()) {
                 let _ = kill_process_group(group, Signal::KILL);
             }
@@ -202,7 +202,7 @@ pub fn wait_until(what: &str, limit: Duration, mut is_so: impl FnMut() -> bool) 
     }
 }
 
-/// The variables that tell a process who it is.
+/// The variables of the role of a process.
 pub fn role_variables(
     kind: RoleKind,
     id: usize,
@@ -238,14 +238,14 @@ pub fn take_local_name(endpoint: &Endpoint) -> OwnedFd {
     taken
 }
 
-/// End points of 127.0.0.1 that nobody uses.
+/// Free end points of 127.0.0.1.
 pub fn free_endpoints(n: usize) -> Vec<Endpoint> {
     let endpoint = |port| Endpoint { host: "127.0.0.1".to_string(), port };
     free_ports(n).into_iter().map(endpoint).collect()
 }
 
-/// Ports that nobody uses, below those that the system gives to outgoing connections. No two calls
-/// of a process give the same, and processes begin at different places.
+/// Free ports, below those that the system gives to outgoing connections. No two calls of a process
+/// give the same, and processes begin at different places.
 pub fn free_ports(n: usize) -> Vec<u16> {
     const FIRST: u32 = 10_000;
     const COUNT: u32 = 20_000;

@@ -77,7 +77,7 @@ impl Store for Sum {
     }
 }
 
-/// What a process holds.
+/// The resources of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Use {
     /// Open files and sockets.
@@ -106,7 +106,7 @@ impl Use {
     }
 }
 
-/// What the kernel counts processor time in, for programs.
+/// The kernel's unit of processor time, for programs.
 const TICK_MS: u64 = 10;
 
 /// Processor time of a process, as `/proc/…/stat` says it: in its own code and in the kernel.
@@ -120,7 +120,7 @@ fn cpu_ms(stat: &str) -> u64 {
 /// Asks for as many descriptors as this process may have: a crowd needs four for each connection.
 pub fn allow_descriptors() {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    // What is not given is missed later, with a message.
+    // If the limit stays low, a connection fails later, with a message.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
 }
 
@@ -147,7 +147,7 @@ impl Server {
         Self { child, endpoint: line.trim().parse().expect("an end point") }
     }
 
-    /// What it holds.
+    /// Its resources.
     pub fn used(&self) -> Use {
         Use::of(&self.child.id().to_string())
     }

@@ -1,4 +1,5 @@
-//! What tests of the doors of a job share: trainers that meet, and processes that meet at a rendezvous.
+//! Helpers for tests of the doors of a job: trainers that meet, and processes that meet at a
+//! rendezvous.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +8,7 @@ use ps::rendezvous::{Report, Side};
 use ps::tcp::{Membership, Mesh, MeshSettings, Patience, Rendezvous};
 use ps::{Access, Endpoint};
 
-/// How long somebody is waited for.
+/// The limit of a wait.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// A trainer meets the others, or finds out why not.

@@ -38,7 +38,7 @@ pub fn start(role: Role, mode: Mode) -> Fleet {
     fleet
 }
 
-/// Runs `trainer` in every trainer of a job, by rank; what each returned.
+/// Runs `trainer` in every trainer of a job, by rank; returns their results.
 pub fn job<R: Send>(
     n_servers: usize,
     n_trainers: usize,

@@ -32,7 +32,7 @@ pub struct Plan {
     pub n_trainers: usize,
     /// The transpiler's configuration.
     pub config: Config,
-    /// What parameters start as, instead of what the net says.
+    /// Initial values of parameters, instead of those of the net.
     pub init: BTreeMap<String, Tensor>,
     /// A saved model that servers load before they serve.
     pub model: Option<PathBuf>,
@@ -82,25 +82,25 @@ impl Plan {
     }
 }
 
-/// What a job left behind.
+/// The results of a job.
 #[derive(Debug)]
 pub struct Outcome {
     /// By trainer and step.
     pub losses: Vec<Vec<f64>>,
-    /// What trainer 0 saved at the end, by name.
+    /// The variables that trainer 0 saved at the end, by name.
     pub saved: BTreeMap<String, Tensor>,
-    /// What each trainer's scope held at the end.
+    /// The scope of each trainer at the end.
     pub scopes: Vec<Scope>,
-    /// What each server counted.
+    /// The counts of each server.
     pub stats: Vec<Stats>,
-    /// What each trainer counted, where gradients are sent in the background.
+    /// The staleness that each trainer counted, where gradients are sent in the background.
     pub staleness: Vec<Staleness>,
     /// Where the model was saved.
     pub folder: TempDir,
 }
 
 impl Outcome {
-    /// What a trainer's scope holds.
+    /// A variable in a trainer's scope.
     pub fn of_trainer(&self, id: usize, name: &str) -> Tensor {
         let value = self.scopes[id].get(name).unwrap_or_else(|| panic!("{name} is nowhere"));
         value.tensor().unwrap_or_else(|| panic!("{name} is no tensor")).clone()
@@ -114,7 +114,7 @@ struct Turns<'a> {
     moved: Condvar,
 }
 
-/// Tells all others when a thread of the job fails, so that nobody waits for it.
+/// Tells all others when a thread of the job fails, so that they do not wait for it.
 #[derive(Clone, Default)]
 struct Alarm(Arc<AtomicBool>);
 
@@ -210,7 +210,7 @@ impl Observer for Losses {
     }
 }
 
-/// What a trainer does between its start and its end; returns the losses it saw.
+/// The work of a trainer between its start and its end; returns the losses it saw.
 trait Work: Fn(&Trainer<'_>, &mut Steps, &Net, &Var) -> Vec<f64> + Sync {}
 
 impl<F: Fn(&Trainer<'_>, &mut Steps, &Net, &Var) -> Vec<f64> + Sync> Work for F {}

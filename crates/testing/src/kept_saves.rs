@@ -1,5 +1,5 @@
-//! Folders that a version of the format of saved folders wrote, kept for ever: what is in them, how they were
-//! written, and what must come back.
+//! Folders that a version of the format of saved folders wrote, kept for ever: their contents, the code that
+//! wrote them, and the values that must come back.
 
 use std::fmt::Write;
 use std::fs;
@@ -26,7 +26,7 @@ pub enum Kept {
     State,
     /// Three checkpoints, of which two are kept, with the arguments of two trainers.
     Checkpoints,
-    /// What a job of two servers saved, each its part of a table.
+    /// The tables that a job of two servers saved, each its part.
     Tables,
 }
 

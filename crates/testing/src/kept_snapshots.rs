@@ -1,5 +1,5 @@
-//! Snapshots that a version of the format wrote, kept for ever: what they are of, how they were written, and
-//! what must come back.
+//! Snapshots that a version of the format wrote, kept for ever: their jobs, the code that wrote them, and
+//! the values that must come back.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -76,7 +76,7 @@ impl Case {
     }
 }
 
-/// What servers hold, a line for each variable.
+/// The contents of servers, a line for each variable.
 pub fn described(servers: &Servers) -> String {
     let (vars, size) = servers.observe();
     let mut text = format!("{size:?}\n");

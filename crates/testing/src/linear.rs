@@ -1,4 +1,4 @@
-//! A net whose gradients do not depend on its parameters: what training does to it can be said
+//! A net whose gradients do not depend on its parameters: the result of training it is known
 //! without training, to the last bit.
 
 use program::backward::Limits;
@@ -17,7 +17,7 @@ pub const COMMON: i64 = 7;
 /// Rows of `w`.
 pub const N_FEATURES: usize = 4;
 
-/// What it is made of.
+/// Its parts.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Linear {
     /// Beside `w` there is a sparse table.
@@ -105,5 +105,5 @@ pub fn own_row(trainer: usize) -> i64 {
     6000 + trainer as i64
 }
 
-/// What a step adds to each number of the gradient of a row that it uses.
+/// The number that a step adds to each number of the gradient of a row that it uses.
 pub const ROW_GRAD: f32 = 0.125;

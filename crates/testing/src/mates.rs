@@ -21,7 +21,7 @@ pub struct Mates {
     pub n_trainers: usize,
     /// How they keep their parameters equal.
     pub mode: CollectiveMode,
-    /// What variables start as, instead of what the net says.
+    /// Initial values of variables, instead of those of the net.
     pub init: BTreeMap<String, Tensor>,
     /// Devices of each trainer (mode "nccl2").
     pub n_devices: usize,
@@ -37,7 +37,7 @@ struct Mate {
     loss: Var,
 }
 
-/// What a trainer left behind.
+/// The results of a trainer.
 #[derive(Debug)]
 pub struct Trained {
     /// The loss of each step.

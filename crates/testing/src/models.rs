@@ -41,7 +41,7 @@ pub struct Ctr {
     pub is_sparse: bool,
 }
 
-/// What a CTR-DNN computes.
+/// The outputs of a CTR-DNN.
 #[derive(Clone, Debug)]
 pub struct CtrVars {
     /// Cross entropy, summed over the batch.

@@ -4,9 +4,9 @@ use std::io::Read;
 
 use flate2::read::DeflateDecoder;
 
-/// What ends an archive, and says where its list of files is.
+/// The mark at the end of an archive, before the place of its list of files.
 const END: &[u8] = b"PK\x05\x06";
-/// What an entry of that list begins with.
+/// The mark before an entry of that list.
 const ENTRY: &[u8] = b"PK\x01\x02";
 
 /// A little-endian number of `N` bytes.

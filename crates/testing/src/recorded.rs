@@ -46,7 +46,7 @@ impl RecordedJob {
         plan
     }
 
-    /// What parameters began with, as far as that was recorded.
+    /// The initial values of parameters, as far as they were recorded.
     pub fn init(&self) -> impl Iterator<Item = (String, Tensor)> {
         let init = self.golden.under("init/");
         init.map(|(name, tensor)| (name.to_string(), tensor.clone()))

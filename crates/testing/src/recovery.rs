@@ -38,7 +38,7 @@ pub enum Victim {
 /// A death: when a trainer has done a step, and a number of cuts is kept by all servers.
 #[derive(Clone, Copy, Debug)]
 pub struct Death {
-    /// Who notices.
+    /// The trainer whose step it follows.
     pub by: usize,
     /// After which step of it, or the first one with enough cuts.
     pub step: usize,
@@ -65,16 +65,16 @@ pub struct Plan {
     pub deaths: Vec<Death>,
 }
 
-/// What a job left behind.
+/// The results of a job.
 #[derive(Debug)]
 pub struct Outcome {
     /// By trainer and step, as its last process saw them.
     pub losses: Vec<Vec<f64>>,
-    /// What trainer 0 saved at the end, by name.
+    /// The variables that trainer 0 saved at the end, by name.
     pub saved: BTreeMap<String, Tensor>,
     /// The files it saved, by name.
     pub files: BTreeMap<String, Vec<u8>>,
-    /// What all processes said.
+    /// The lines of all processes.
     pub lines: Vec<String>,
     /// How often trainers were started.
     pub n_starts: Vec<usize>,
@@ -82,7 +82,7 @@ pub struct Outcome {
     pub folder: TempDir,
 }
 
-/// What the threads of a job share.
+/// State that the threads of a job share.
 #[derive(Debug)]
 struct Shared {
     plan: Plan,
@@ -117,7 +117,7 @@ pub struct Trainer<'a> {
     pub n_starts: usize,
     /// Its programs.
     pub net: &'a Net,
-    /// What is made small.
+    /// The loss.
     pub loss: &'a Var,
     /// The scope of its variables.
     pub scope: &'a Scope,
@@ -188,7 +188,7 @@ impl Shared {
     }
 }
 
-/// Marks the job as failed when its thread panics, so that nobody waits for it.
+/// Marks the job as failed when its thread panics, so that the others do not wait for it.
 struct Alarm(Arc<Shared>);
 
 impl Drop for Alarm {
@@ -219,7 +219,7 @@ pub fn run(
     })
 }
 
-/// What a script does between its start and its end; returns the losses it saw.
+/// The work of a script between its start and its end; returns the losses it saw.
 pub trait Script: Fn(&Trainer<'_>, &mut train::Trainer) -> Result<Vec<f64>, Died> + Sync {}
 
 impl<F: Fn(&Trainer<'_>, &mut train::Trainer) -> Result<Vec<f64>, Died> + Sync> Script for F {}
@@ -361,7 +361,7 @@ struct Incarnation {
     n_starts: usize,
 }
 
-/// What a trainer's script does, from its beginning to its end.
+/// The script of a trainer, from its beginning to its end.
 fn train(
     shared: &Arc<Shared>,
     Incarnation { id, n_starts }: Incarnation,

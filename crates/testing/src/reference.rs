@@ -1,10 +1,10 @@
-//! What a synchronous job must compute, done by one process: the gradients of every trainer's
+//! The reference of a synchronous job, computed by one process: the gradients of every trainer's
 //! batch one after the other, their average in the order of the trainers, one update.
 
 use program::{Net, OpDesc, Program, Var, VarDesc, role};
 use train::{Executor, Feed, Scope};
 
-/// What it left behind.
+/// Its results.
 #[derive(Debug)]
 pub struct Outcome {
     /// By trainer and step.

@@ -20,7 +20,7 @@ pub struct Served {
     pub endpoint: Endpoint,
     /// Ends it.
     pub stop: Stop,
-    /// What it said.
+    /// Its log lines.
     pub log: Arc<Mutex<Vec<String>>>,
     /// How it ended, and what was applied.
     pub thread: JoinHandle<(Option<End>, Ledger)>,

@@ -45,7 +45,7 @@ pub enum TableKind {
     Filtered(&'static str),
 }
 
-/// What is trained.
+/// The model to train.
 #[derive(Clone)]
 pub struct Model {
     /// A new optimizer.
@@ -122,7 +122,7 @@ struct Piece {
 /// A server that was started.
 #[derive(Debug)]
 pub struct Started {
-    /// What it holds.
+    /// Its store.
     pub store: BlockStore,
     pieces: Vec<Piece>,
     /// Counters of steps that trainers send.

@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 /// Says in the environment of a process what it is to do.
 const ROLE: &str = "PADDLEWHEEL_BENCH_ROLE";
 
-/// What this process was started for, if it was.
+/// The task of this process, if it was started for one.
 pub fn role() -> Option<Vec<String>> {
     let role = env::var(ROLE).ok()?;
     Some(role.split(' ').map(str::to_string).collect())
@@ -42,7 +42,7 @@ impl Servers {
         Self(roles.map(|role| start(&role)).collect())
     }
 
-    /// What the system says of each of them: `VmRSS:`, `VmHWM:`.
+    /// A line of the system's status of each of them: `VmRSS:`, `VmHWM:`.
     pub fn bytes(&self, what: &str) -> Vec<f64> {
         self.0.iter().map(|server| status_bytes(server.id(), what)).collect()
     }

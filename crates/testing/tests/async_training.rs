@@ -1,4 +1,4 @@
-//! Training without waiting for each other: what each mode adds up to.
+//! Training without waiting for each other: the sums of each mode.
 //!
 //! The net's gradients do not depend on its parameters, and every number has few bits: the results
 //! are exact, whatever the order in which gradients arrive.
@@ -266,8 +266,9 @@ fn geo_alone_is_local_training() {
     }
 }
 
-/// What of a trainer's learning has reached the servers when it learns `by_step` at each step, and
-/// what is still to go: of what has not gone, one part in `n_trainers` goes each time.
+/// The part of a trainer's learning that has reached the servers when it learns `by_step` at each
+/// step, and the part that is pending: one part in `n_trainers` of the pending sum is sent each
+/// time.
 fn geo_sent(by_step: &[f32], n_trainers: usize, need_push_nums: usize) -> (f32, f32) {
     let (mut sent, mut pending) = (0.0, 0.0);
     for steps in by_step.chunks(need_push_nums) {
@@ -337,7 +338,7 @@ fn devices_send_once() {
     }
 }
 
-/// What the background fetched reaches the scope that all devices read.
+/// Parameters that the background fetched reach the scope that all devices read.
 #[test]
 fn devices_see_what_was_fetched() {
     let plan = Plan { n_devices: 2, ..Plan::with(1, 1, queued()) };

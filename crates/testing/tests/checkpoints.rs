@@ -1,4 +1,4 @@
-//! Checkpoints: which are kept, which is taken, and where trainers go on.
+//! Checkpoints: which are kept, which is taken, and where trainers continue.
 #![allow(clippy::unwrap_used)] // Helpers of tests are tests too.
 
 use std::fs;
@@ -84,7 +84,7 @@ fn one_that_is_not_whole_is_not_taken_and_that_is_said() {
     assert_eq!((resumed.serial, resumed.progress.n_steps, resumed.errors.len()), (Some(0), 1, 1));
     // The next one has a number of its own.
     assert_eq!(save(dir.path(), 0, 2), 2);
-    // A damaged list is damage too; where nothing is whole, nobody begins anew over it.
+    // A damaged list is damage too; where nothing is whole, no trainer begins anew over it.
     let list = |serial: u64| dir.path().join(format!("checkpoint_{serial}/.paddlewheel"));
     fs::write(list(2), "paddlewheel folder 1\n").unwrap();
     assert_eq!(points.newest().unwrap().serial, None, "the first was removed");
@@ -128,7 +128,7 @@ fn trainers_go_on_where_the_model_was() {
     assert_eq!(progress(2, true), at(None, 11, 11), "a trainer that wrote nothing counts");
     assert_eq!(progress(1, false), at(Some((0, 5)), 0, 6), "what it wrote with this one");
     assert_eq!(progress(2, false), at(Some((1, 0)), 0, 11), "or else trainer 0");
-    // What was left of a newer one goes.
+    // The remains of a newer one are removed.
     let (program, scope) = Way::Checkpoint.program();
     assert_eq!(points.serials(), [0, 1]);
     points.resume(&scope, &program, Some(1)).unwrap();

@@ -150,7 +150,7 @@ fn all(trained: Vec<train::Result<Trained>>) -> Vec<Trained> {
 fn follows_fluid(name: &str) {
     let recorded = RecordedJob::load(name);
     let (golden, case) = (&recorded.golden, &recorded.case);
-    // What Fluid's servers begin with, where golden numbers do not say it.
+    // The initial values of Fluid's servers, where golden numbers do not have them.
     let plan = recorded.plan();
     let begin = job::run(&plan, || nets::build(case).unwrap(), |_, _| Feed::new(), 0).saved;
     for mode in MODES {

@@ -176,7 +176,7 @@ fn made_clicks_go_through_a_reader_in_a_pipe() {
     let mut shell = Command::new("sh");
     let read = shell.arg("-c").arg(&line).current_dir(folder.path()).output().unwrap();
     assert_eq!(text(&read.stdout).lines().count(), 2, "{read:?}");
-    // Who reads no more is no bug of ours.
+    // A reader that closes its end is not a bug.
     let line = format!("cat log/* log/* | {PADDLEWHEEL} criteo-reader 1000 | head -n 1");
     let mut shell = Command::new("sh");
     let first = shell.arg("-c").arg(&line).current_dir(folder.path()).output().unwrap();

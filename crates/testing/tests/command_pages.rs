@@ -1,5 +1,5 @@
-//! What the command `paddlewheel` says of itself: help with examples that hold, the page of all of it, words for
-//! who has mistyped something, completion.
+//! The command `paddlewheel` about itself: help with examples that hold, the page of all of it, hints for
+//! mistyped words, completion.
 #![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
 
 use std::process::{Command, Output, Stdio};
@@ -46,7 +46,7 @@ fn every_command_has_help_with_an_example_that_holds() {
         assert!(!examples(&help).is_empty(), "{name} has no example:\n{help}");
         for example in examples(&help) {
             assert!(example.starts_with("paddlewheel "), "{name}: {example}");
-            // What the shell takes is not for the command.
+            // The parts for the shell are not for the command.
             let words = example.split([' ']).take_while(|word| !["<", ">", "|"].contains(word));
             let parsed = cli::tree().try_get_matches_from(words);
             // Help is an error for clap, with the exit code 0.
@@ -134,7 +134,7 @@ fn shells_take_what_completes() {
     }
 }
 
-/// What bash offers behind the words so far.
+/// The words that bash offers behind the words so far.
 #[test]
 fn bash_completes() {
     let script = text(&paddlewheel(&["completion", "bash"], "100").stdout);

@@ -1,4 +1,4 @@
-//! Many trainers: nothing hangs and nothing grows. What idle ones cost is in `idle_trainers.rs`: this
+//! Many trainers: nothing hangs and nothing grows. `idle_trainers.rs` has the cost of idle ones: this
 //! process counts its own threads, so nothing else runs in it.
 #![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
 

@@ -46,7 +46,7 @@ fn it_learns_in_every_mode() {
             let worker = log(&cluster, &format!("workerlog.{id}"));
             let losses = losses(&worker);
             assert_eq!(losses.len(), 6, "{worker}");
-            // Who knows nothing has ln 2.
+            // A model that knows nothing has ln 2.
             assert!(losses[5] < 0.45, "{mode}: {losses:?}");
             assert!(worker.contains("trained on 60000 samples together"), "{worker}");
             assert!(log(&cluster, &format!("serverlog.{id}")).contains("Server listening on"));

@@ -1,4 +1,4 @@
-//! Files that several processes replace, and who may read them.
+//! Files that several processes replace, and their permissions.
 #![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
 
 use std::fs;
@@ -12,7 +12,7 @@ use durable::{Access, create_folder, replace, replace_with};
 
 const N_TURNS: usize = 100;
 const N_BYTES: usize = 10_000;
-/// Tells this program, started by itself, what to do, and where.
+/// Tells this program, started by itself, its task and the place of it.
 const TASK: &str = "DURABLE_TEST_TASK";
 const FOLDER: &str = "DURABLE_TEST_FOLDER";
 
@@ -28,7 +28,7 @@ fn check(child: Child) {
     assert!(ended.status.success(), "{ended:?}");
 }
 
-/// What processes of the tests below do.
+/// The tasks of processes of the tests below.
 #[test]
 fn does_what_it_is_told() {
     let (Ok(task), Ok(folder)) = (std::env::var(TASK), std::env::var(FOLDER)) else { return };

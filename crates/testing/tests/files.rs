@@ -1,5 +1,5 @@
-//! Files: what Fluid 1.8.5 wrote is read, what we write for the same values is the same bytes, and
-//! what is wrong with a file is said with its name and the place in it.
+//! Files: those of Fluid 1.8.5 are read, ours for the same values are the same bytes, and an error
+//! in a file is reported with its name and the place in it.
 
 #![allow(clippy::unwrap_used)] // Helpers of tests are tests too.
 
@@ -188,7 +188,7 @@ fn golden_models_load_and_infer() {
             let dir = golden_file(&format!("{net}/{dir}"));
             let model = io::load_inference_model(&scope, &dir, model, params).unwrap();
             assert_eq!(Json::from(model.feeds.clone()), files[net]["feed_names"]);
-            // The name generator of the golden run went on between the two saves.
+            // The name generator of the golden run continued between the two saves.
             assert!(model.fetches[0].starts_with("save_infer_model/scale_0.tmp_"));
             let fetches: Vec<&str> = model.fetches.iter().map(String::as_str).collect();
             let out = Executor::new().run(&model.program, &scope, &mut fed(net), &fetches);
@@ -372,13 +372,13 @@ fn one_var(name: &str) -> (Program, Scope) {
     (program, scope)
 }
 
-/// What loading the file `w` answers after its bytes were changed; the variable keeps its value.
+/// The error of loading the file `w` after its bytes were changed; the variable keeps its value.
 #[track_caller]
 fn damaged(change: impl FnOnce(Vec<u8>) -> Vec<u8>) -> (usize, Problem) {
     let (program, scope) = one_var("w");
     let dir = tempfile::tempdir().unwrap();
     io::save_persistables(&scope, dir.path(), &program, None).unwrap();
-    // A file that nobody has the checksum of.
+    // A file without a checksum.
     fs::remove_file(dir.path().join(".paddlewheel")).unwrap();
     let file = dir.path().join("w");
     fs::write(&file, change(fs::read(&file).unwrap())).unwrap();
@@ -469,7 +469,7 @@ fn a_parameter_of_another_shape() {
 fn a_directory_that_cannot_be_written() {
     let (program, scope) = one_var("w");
     let file = tempfile::NamedTempFile::new().unwrap();
-    // Below a regular file: refused even to those who may write everywhere.
+    // Below a regular file: refused even to users that may write everywhere.
     let error = io::save_persistables(&scope, file.path(), &program, None).unwrap_err();
     assert!(matches!(error, Error::WriteFile { .. }), "{error}");
     let below = file.path().join("below");

@@ -21,7 +21,7 @@ use train::{Feed, Scope, Trainer, TrainerJob};
 
 const N_STEPS: usize = 30;
 
-/// Who a process of a job is; also how many trainers there are.
+/// The role of a process of a job; also the number of trainers.
 fn role(kind: RoleKind, id: usize, servers: &[String], n_trainers: i64) -> Role {
     let servers = servers.to_vec();
     user_defined(&UserDefined { current_id: id as i64, kind, n_trainers, servers }).unwrap()

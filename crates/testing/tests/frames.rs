@@ -69,7 +69,7 @@ fn replies() -> Vec<Reply> {
 fn check<M: Message>(bytes: &[u8], seed: u64) -> bool {
     let mut read = None;
     let n_bytes = alloc::count(|| read = Some(frame::read::<M>(&mut &*bytes, N_BYTES_MAX)));
-    // What the frame claims, and what small messages become in memory.
+    // The size that the frame claims, and the size of small messages in memory.
     let limit = N_BYTES_MAX + 256 * bytes.len() as u64 + 4096;
     assert!(n_bytes < limit, "{n_bytes} bytes for {} of seed {seed}", bytes.len());
     match read.expect("it was read") {

@@ -1,7 +1,7 @@
 //! Every op of the table with random variables and attributes: a result or a typed error, never a
 //! panic.
 //!
-//! `make soak` runs it for longer; `FUZZ_SEED=n` starts elsewhere. What it finds is printed with the
+//! `make soak` runs it for longer; `FUZZ_SEED=n` starts elsewhere. A failure is printed with the
 //! whole case.
 #![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
 

@@ -47,8 +47,8 @@ fn feed(step: usize) -> Feed {
     feed
 }
 
-/// What all threads ask of the allocator is counted, so a step in which a server copies its table for a
-/// base says nothing. There is none after the first cut: the table hardly changes.
+/// The allocations of all threads are counted, so a step in which a server copies its table for a base
+/// says nothing. There is none after the first cut: the table hardly changes.
 #[test]
 fn no_step_copies_a_table_for_a_cut() {
     // Its own death is the last word: by then there were cuts.

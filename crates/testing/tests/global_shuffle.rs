@@ -36,7 +36,8 @@ fn ids(dataset: &mut Dataset) -> Vec<i64> {
     ids
 }
 
-/// What each of three trainers holds after two shuffles of 3,000 samples that are unevenly spread.
+/// The samples of each of three trainers after two shuffles of 3,000 samples that are unevenly
+/// spread.
 fn shuffled(n_servers: usize, mode: Mode) -> Vec<Vec<i64>> {
     let own = [0..100, 100..1000, 1000..3000];
     job(n_servers, 3, mode, |rank, fleet| {

@@ -1,4 +1,5 @@
-//! Models that have grown since they were saved: what fits is loaded, on one machine and on servers.
+//! Models that have grown since they were saved: the parts that fit are loaded, on one machine and
+//! on servers.
 #![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
 
 use std::collections::BTreeMap;
@@ -138,7 +139,7 @@ fn what_does_not_fit_at_all_is_left_out_or_refused() {
     let fitted = io::fit_vars(&start, dir.path(), persistables(), None).unwrap();
     assert_eq!(fitted.left_out, ["fc_0.b_0", "fc_0.w_0"]);
     assert_eq!(tensor(&start, "fc_0.w_0").dims(), [4, 5]);
-    // What is new must have been started, and what is there must be whole.
+    // New variables must have been started, and saved ones must be whole.
     let empty = Scope::new();
     let nowhere = tempfile::tempdir().unwrap();
     let error = io::fit_vars(&empty, nowhere.path(), persistables(), None).unwrap_err();
@@ -240,7 +241,7 @@ fn ids(ids: &[i64]) -> Feed {
     Feed::new().with("ids", Tensor::new([ids.len(), 1], ids).unwrap())
 }
 
-/// What servers wrote of a table, by row.
+/// The rows that servers wrote of a table.
 fn rows(folder: &Path, var: &str) -> BTreeMap<i64, Vec<f64>> {
     let mut all = BTreeMap::new();
     for entry in std::fs::read_dir(folder.join("__lookup_table__")).unwrap() {

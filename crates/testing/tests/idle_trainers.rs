@@ -1,10 +1,10 @@
-//! What trainers that have nothing to say cost a server: little memory and no thread.
+//! The cost of idle trainers for a server: little memory and no thread.
 #![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
 
 use ps::Endpoint;
 use testing::crowd::{Server, Trainers, allow_descriptors};
 
-/// What an idle trainer may cost a server.
+/// The bytes that an idle trainer may cost a server.
 const IDLE_BYTES_MAX: u64 = 64 << 10;
 
 /// Trainers that come, and those that have nothing to say after they spoke, cost memory for what a

@@ -1,4 +1,4 @@
-//! The launchers, as real processes: what children are told, where they write, which process is
+//! The launchers, as real processes: the variables and the logs of children, the process that is
 //! blamed, and that no process is left behind.
 #![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
 
@@ -348,7 +348,7 @@ fn what_died_is_started_again() {
         assert!(said.ends_with("; it is started again (1 of 5)"), "{said}");
         job.wait_for_log(log, "start 1");
     }
-    // It is the same process in all but its number, and its log goes on.
+    // It is the same process in all but its number, and its log continues.
     let full = job.cluster.folder().canonicalize().unwrap().join("snapshots");
     let log = job.log("serverlog.0");
     let line = format!("launch_ps: server 0 (pid {first}) was killed");
@@ -433,7 +433,7 @@ fn sigterm_ends_a_job_that_can_go_on() {
     assert!(job.said().contains("has not finished (exit code 75)"), "{}", job.said());
     assert!(job.log("serverlog.0").ends_with("saved\n"));
     job.expect_nobody();
-    // The same command goes on, and so do the logs.
+    // The same command resumes the job, and its logs.
     job.launch("again", options);
     wait_until("the server is back", LIMIT, || job.log("serverlog.0").ends_with("ready\n"));
     assert!(job.cluster.log("again").contains("going on with the job in "));
@@ -560,7 +560,7 @@ fn a_full_disk_is_an_error_at_the_start() {
     assert!(job.said().contains("error: no space is left for snapshots in "), "{}", job.said());
 }
 
-/// All processes of a job know one secret, which nobody else sees.
+/// All processes of a job know one secret, which no other process sees.
 #[test]
 fn processes_share_a_secret_that_nobody_sees() {
     let mut job = Job::new(

@@ -11,7 +11,7 @@ use testing::models::{self, Ctr, CtrVars};
 use testing::session::Session;
 use train::{Feed, Options};
 
-/// What a step may be off in its loss, and a run at its end in parameters and in the state of
+/// The tolerance of a step in its loss, and of a run at its end in parameters and in the state of
 /// optimizers; sums of squares grow beyond 1, so there it is a share.
 const LOSS: Tolerance = Tolerance::relative(1e-5);
 const PARAMETER: Tolerance = Tolerance::absolute(2e-5);
@@ -62,7 +62,7 @@ fn fit_a_line_follows_fluid() {
     check_final(&golden, &session);
 }
 
-/// What `examples/fit_a_line.rs` promises, with another order and seed.
+/// The promise of `examples/fit_a_line.rs`, with another order and seed.
 #[test]
 fn fit_a_line_comes_below_ten() {
     let golden = Golden::load("fit_a_line.npz");

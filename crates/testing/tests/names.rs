@@ -105,7 +105,7 @@ fn names_are_words_of_the_field() {
     assert_eq!(words("CutWish").last().map(String::as_str), Some("wish"));
 }
 
-/// The members of every tuple type in a signature. What a closure takes is no tuple.
+/// The members of every tuple type in a signature. The arguments of a closure are not a tuple.
 fn tuples(signature: &str) -> Vec<Vec<&str>> {
     let mut found = Vec::new();
     for (at, _) in signature.match_indices('(') {
@@ -119,7 +119,7 @@ fn tuples(signature: &str) -> Vec<Vec<&str>> {
     found
 }
 
-/// What is between commas, up to the parenthesis that closes.
+/// The text between commas, up to the parenthesis that closes.
 fn members(text: &str) -> Vec<&str> {
     let mut depth = 0;
     let mut start = 0;

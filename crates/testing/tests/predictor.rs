@@ -64,7 +64,7 @@ fn models_of_the_real_fluid_predict_what_it_predicts() {
     let combined =
         ModelFiles { model: Some("model.bin".to_string()), params: Some("params.bin".to_string()) };
     let unnamed = ModelFiles::default();
-    // Files that nobody names are found.
+    // Files that are not named are found.
     for (dir, names) in [
         ("inference", unnamed.clone()),
         ("inference_combined", combined),

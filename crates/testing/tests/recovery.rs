@@ -75,7 +75,7 @@ fn clicks(id: usize, step: usize) -> Feed {
     feed
 }
 
-/// The same model, and every trainer saw the same losses, as in a job in which nobody died.
+/// The same model, and every trainer saw the same losses, as in a job without deaths.
 #[track_caller]
 fn same_as_calm(plan: &Plan) {
     same_by(plan, |plan| run(plan, ctr, clicks));
@@ -130,7 +130,7 @@ fn trainers_may_end_at_different_times() {
     same_as_calm(&Plan { n_steps: vec![280, 200], ..plan(Config::default(), &deaths) });
 }
 
-/// What every step of every trainer has added up to, once each.
+/// The sum of every step of every trainer, once each.
 #[track_caller]
 fn counted_once(plan: &Plan) {
     let outcome = run(plan, || NET.build(), |id, step| NET.feed(id, step));
@@ -263,7 +263,7 @@ fn total(tensor: &Tensor) -> f64 {
     (0..tensor.shape().n_elements()).map(|at| tensor.get_f64(at)).sum()
 }
 
-/// A script that does something else when it is started again must not go on.
+/// A script that does something else when it is started again must not continue.
 #[test]
 fn a_script_that_does_not_repeat_itself_is_told_so() {
     let plan = Plan {

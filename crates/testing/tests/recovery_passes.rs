@@ -22,8 +22,8 @@ const N_PASSES: usize = 3;
 const N_WORDS: i64 = 300;
 const N_FILES: usize = 4;
 
-/// What the AUC of the last batches has counted. Which batches these are is nobody's choice where there
-/// are several threads.
+/// The counts of the AUC of the last batches. These batches are not determined where there are several
+/// threads.
 const WINDOWS: [&str; 2] = ["_generated_var_0", "_generated_var_1"];
 
 /// One word and two numbers decide about a click; keeps the AUC.
@@ -274,7 +274,7 @@ fn samples_that_changed_trainers_are_there_again() {
     ];
     let (disturbed, calm) = (run_shuffled(&deaths), run_shuffled(&[]));
     assert_same(&disturbed, &calm, deaths.len());
-    // Their datasets are gone and nobody goes back to them, so nobody needs their samples any more.
+    // Their datasets are gone and no process goes back to them, so their samples are removed.
     for (outcome, id) in [(&disturbed, 0), (&disturbed, 1), (&calm, 0), (&calm, 1)] {
         let folder = outcome.folder.path().join(format!("trainer.{id}"));
         let files: Vec<_> = std::fs::read_dir(folder).unwrap().map(Result::unwrap).collect();
@@ -284,7 +284,7 @@ fn samples_that_changed_trainers_are_there_again() {
 
 const NET: Linear = Linear { table: true, is_distributed: false, halving: false };
 
-/// What trainer 0 saved after passes over samples that add up to something known.
+/// The variables that trainer 0 saved after passes over samples with a known sum.
 fn ledger(mode: Mode, n_threads: usize, deaths: &[Death]) -> Outcome {
     let files = Files::ledger();
     let outcome = run_script(
@@ -307,7 +307,7 @@ fn ledger(mode: Mode, n_threads: usize, deaths: &[Death]) -> Outcome {
     outcome
 }
 
-/// Every batch of every trainer has been applied once. `share`: what one counts where several are
+/// Every batch of every trainer has been applied once. `share`: the weight of one where several are
 /// averaged.
 #[track_caller]
 fn counted_once(mode: Mode, n_threads: usize, share: f32) {
@@ -349,7 +349,7 @@ fn every_batch_counts_once_in_geo() {
         let what = format!("{name}\n{}", disturbed.lines.join("\n"));
         assert_tensor(&what, &disturbed.saved[name], &calm.saved[name], Tolerance::of(1e-5));
     }
-    // Which steps that part is of is nobody's choice where there are several threads.
+    // The steps of that part are not determined where there are several threads.
     let disturbed = ledger(mode, 2, &DEATHS);
     let (found, expected) = (&disturbed.saved["w"], &calm.saved["w"]);
     for (at, step) in [0.5, 80.0, 0.125, 0.25].into_iter().enumerate() {

@@ -69,7 +69,7 @@ fn who_does_not_come_is_named_to_all() {
         meeting(&master, Side::Server, Some(1), 4),
         meeting(&master, Side::Trainer, Some(0), 4),
     ];
-    // One is less patient than the others: nobody waits longer than it does.
+    // One is less patient than the others: no process waits longer than it does.
     meetings[2].limit = Duration::from_secs(2);
     for outcome in all(meetings) {
         let error = outcome.unwrap_err();

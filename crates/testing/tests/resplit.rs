@@ -47,7 +47,7 @@ fn a_job_is_split_again_for_other_servers() {
     }
 }
 
-/// A choice that somebody else made is one for the servers that there are.
+/// A choice of servers from outside is one for the servers that there are.
 #[test]
 fn a_choice_of_servers_from_outside_is_not_made_again() {
     struct First;

@@ -45,7 +45,7 @@ impl Job<'_> {
         Servers::start(self.model, self.config, self.n_servers, self.n_trainers)
     }
 
-    /// Servers that keep cuts in a folder, and go on from another one.
+    /// Servers that keep cuts in a folder, and resume from another one.
     fn keep(&self, folder: &Path, resume: Option<&Path>) -> Result<Servers, Error> {
         let mut servers = self.start();
         let resume = resume.map(Path::to_path_buf);
@@ -211,7 +211,7 @@ fn check_standby(from: &Job<'_>, to: &Job<'_>) {
             && !folder.path().join("standby.server.0").exists()
     );
 
-    // What is on disk is the same.
+    // The files on disk are the same.
     let third = to.keep(folder.path(), Some(folder.path())).unwrap();
     assert_eq!(go_back(&third), 5);
     assert_same(&third, &whole, "started again");
@@ -235,7 +235,8 @@ fn servers_that_stand_by_take_over_what_changes() {
     check_standby(&job(2), &job(3));
 }
 
-/// All rows change with every step: no increments are written, and what was taken before is of no use.
+/// All rows change with every step: no increments are written, and rows that were taken before are
+/// obsolete.
 #[test]
 fn what_changes_as_a_whole_is_taken_as_a_whole() {
     let momentum = |rate| Optimizer::new(Momentum { momentum: 0.9, use_nesterov: false }, rate);
@@ -259,7 +260,7 @@ fn what_changes_as_a_whole_is_taken_as_a_whole() {
     assert_same(&second, &whole, "standing by");
 }
 
-/// The job goes back to a cut while servers stand by: what they have taken of cuts after it was never there.
+/// The job goes back to a cut while servers stand by: they drop the cuts after it that they have taken.
 #[test]
 fn who_stands_by_forgets_what_the_job_has_gone_back_from() {
     let (model, config) = (&still_model(sgd), &Config::default());
@@ -387,7 +388,7 @@ fn check(from: &Job<'_>, to: &Job<'_>, is_same_folder: bool) {
     cut(&second, 4);
     drop(second);
 
-    // Processes that are started again go on from their own cuts, though they are told the same.
+    // Processes that are started again resume from their own cuts, though they are told the same.
     let third = to.keep(new, Some(old.path())).unwrap();
     assert_eq!(go_back(&third), 4);
     assert_same(&third, &whole, "started again");
@@ -452,7 +453,7 @@ fn what_several_tables_share_there_may_be_one_tables_own_here() {
     }
 }
 
-/// Rows start as they did in the first process, whose seed nobody else has.
+/// Rows start as they did in the first process, whose seed is known only to it.
 #[test]
 fn seeds_go_along() {
     let model = &Model { seed: 0, tables: ALL_TABLES.to_vec(), ..model(sgd) };

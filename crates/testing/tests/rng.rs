@@ -1,4 +1,4 @@
-//! Initial values: what initializers draw is bit for bit what Fluid draws.
+//! Initial values: initializers draw, bit for bit, the numbers of Fluid.
 #![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
 
 use program::{Initializer, Net, NewParam, ParamAttr};

@@ -93,7 +93,7 @@ fn ones(trainer: usize, _: usize) -> Feed {
     feed(&[COMMON, own(trainer)], &[1.0; 2])
 }
 
-/// What servers wrote of a variable, by row.
+/// The rows that servers wrote of a variable.
 fn saved(outcome: &Outcome, var: &str) -> BTreeMap<i64, Vec<f64>> {
     let folder = outcome.folder.path().join("__lookup_table__");
     let mut all = BTreeMap::new();
@@ -272,7 +272,7 @@ const OPTIMIZERS: &[Named] = &[
     }),
 ];
 
-/// What a local run has in its variables after these steps.
+/// The variables of a local run after these steps.
 fn local(table: &Table, n_steps: usize) -> Session {
     let (net, loss) = table.build();
     let mut session = Session::start(net);
@@ -323,7 +323,7 @@ fn every_optimizer_is_the_same_on_one_two_and_three_servers() {
                 assert_eq!(several.losses, one.losses, "{name}, {n} servers");
                 assert_eq!(states(&several), states(&one), "{name}, {n} servers");
             }
-            // What adamax makes of rows that do not exist yet is not saved: those start anew.
+            // The state of adamax for rows that do not exist yet is not saved: those start anew.
             if *name == "adamax" && height > 10_001 {
                 continue;
             }

@@ -114,7 +114,7 @@ fn a_saver_that_is_killed_leaves_one_save_whole() {
         let own: Vec<_> = names(&dir).into_iter().filter(|name| name.starts_with('.')).collect();
         assert_eq!(own, [".paddlewheel"], "{way:?}");
         assert_eq!(fs::read(dir.join("notes.txt")).unwrap(), b"mine");
-        // Those who know no list find the same files.
+        // Readers without a list find the same files.
         fs::remove_file(dir.join(".paddlewheel")).unwrap();
         assert_eq!(loaded(way, &dir), 7);
     }
@@ -165,7 +165,7 @@ fn readers_see_one_save_while_others_are_made() {
     }
 }
 
-/// What two workers do that save their parts into one folder.
+/// Two workers save their parts into one folder.
 #[test]
 fn two_savers_share_a_folder() {
     let root = tempfile::tempdir().unwrap();
@@ -188,7 +188,7 @@ fn two_savers_share_a_folder() {
     }
 }
 
-/// What scripts do that save one group of variables after the other.
+/// Scripts save one group of variables after the other.
 #[test]
 fn saves_of_parts_add_up() {
     let dir = tempfile::tempdir().unwrap();
@@ -220,7 +220,7 @@ fn folders_that_cannot_be_written_stay_as_they_are() {
     assert!(is_write(&error), "{error}");
     let error = save(&root.path().join("file/below"));
     assert!(is_write(&error), "{error}");
-    // Nobody can write here, not even root.
+    // No user can write here, not even root.
     let error = save(Path::new("/proc/self"));
     assert!(is_write(&error), "{error}");
     assert_eq!(names(root.path()), ["file"]);

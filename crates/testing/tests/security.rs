@@ -29,7 +29,7 @@ use testing::sim::{SHARED_VAR, grad, vars};
 
 /// Nothing that a stranger may hear.
 const JOB: &str = "the-digest-of-this-job";
-/// Another user than the one who tests.
+/// Another user than the one of the tests.
 const NOBODY: u32 = 65_534;
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -61,7 +61,7 @@ fn raw(served: &Served) -> TcpStream {
     stream
 }
 
-/// Trains, ends, and checks that nobody else has changed anything.
+/// Trains, ends, and checks that no other peer has changed anything.
 #[track_caller]
 fn check_unharmed(served: Served) {
     let client = client(&served.endpoint, ours(), 0);
@@ -145,7 +145,7 @@ fn a_wrong_secret_is_refused_on_both_sides() {
         assert!(is_secret && error.to_string().contains("PADDLEWHEEL_SECRET_FILE"), "{error}");
     }
     check_unharmed(served);
-    // A server without a secret is no server of a job that has one.
+    // A server without a secret is not a server of a job that has one.
     let open = serve(Access::default());
     let error = client(&open.endpoint, ours(), 1).ensure_connected().unwrap_err();
     assert!(matches!(&error, Error::Refused { refusal: Refusal::Secret, .. }), "{error}");
@@ -166,7 +166,8 @@ fn guess(served: &Served, at: usize) -> bool {
 #[test]
 fn guesses_of_a_secret_are_slowed_and_members_are_not_kept_out() {
     let served = serve(ours());
-    // All at once: those who were there when it was noticed are cut off without an answer, others wait or are closed.
+    // All at once: guesses under way when the flood is noticed are cut off without an answer, others wait or are
+    // closed.
     let n_told: usize = thread::scope(|scope| {
         let served = &served;
         let all: Vec<_> = (0..100).map(|at| scope.spawn(move || guess(served, at))).collect();
@@ -393,7 +394,7 @@ fn a_rendezvous_tells_strangers_nothing_and_gives_them_no_thread() {
     }
     let before = Use::of("self").n_threads;
     let flood: Vec<_> = (0..500).filter_map(|_| connect().ok()).collect();
-    // Whoever does not know the secret is told so at once.
+    // A peer that does not know the secret is told so at once.
     let wrong = meeting(&master, Side::Trainer, secret("the secret of another job"));
     let error = find_others(&wrong, &mut |_| {}, &mut || false).unwrap_err();
     assert!(matches!(error, Error::Unproved { why: Unproved::Secret, .. }), "{error}");
@@ -420,7 +421,7 @@ fn trainers_do_not_meet_strangers() {
             Err(error) => assert!(Instant::now() < until, "{error}"),
         }
     };
-    // It says nothing and is not waited for; nor is one who does not know the secret.
+    // It says nothing and is not waited for; nor is one without the secret.
     let error = join(1, &endpoints, secret("the secret of another job")).unwrap_err();
     assert!(matches!(error, Error::Unproved { why: Unproved::Secret, .. }), "{error}");
     join(1, &endpoints, ours()).unwrap();

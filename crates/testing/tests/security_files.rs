@@ -1,4 +1,5 @@
-//! What strangers and strange models do to files: nothing. docs/reference/security.md names the tests.
+//! The effect of strangers and strange models on files: none. docs/reference/security.md names the
+//! tests.
 #![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
 
 use std::fs;

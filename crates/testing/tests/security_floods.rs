@@ -1,5 +1,5 @@
 //! Processes that know the secret and send too much, ask too much, or take nothing: each costs its connection,
-//! and nobody else notices. docs/reference/security.md names the tests.
+//! without an effect on others. docs/reference/security.md names the tests.
 #![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
 
 use std::io::Write;
@@ -20,14 +20,14 @@ use testing::served::Served;
 use testing::sim::{GRAD, SHARED_VAR, TABLE, vars};
 
 const LIMIT: Duration = Duration::from_secs(60);
-/// What a server holds for all trainers.
+/// The bytes that a server holds for all trainers.
 const HELD_MAX: u64 = 8 << 20;
 
 fn ours() -> Access {
     Access::with(Secret::new("the secret of this job").unwrap())
 }
 
-/// A server of two trainers, which goes on without one that is lost.
+/// A server of two trainers, which continues without one that is lost.
 fn serve(apply: Apply) -> Served {
     let config = ServerConfig {
         n_trainers: 2,
@@ -40,7 +40,7 @@ fn serve(apply: Apply) -> Served {
     Served::start(ours(), config)
 }
 
-/// Trainer 0 trains; what it sent is applied.
+/// Trainer 0 trains; its gradients are applied.
 #[track_caller]
 fn check_unharmed(served: Served, is_sync: bool) {
     let client = client(&served.endpoint, 0);
@@ -76,7 +76,7 @@ fn framed(id: u64, request: impl Into<Request>) -> Vec<u8> {
     frame::to_bytes(&Frame { id, body: &request.into() })
 }
 
-/// Somebody who has greeted as a trainer and does what it likes.
+/// A peer that has greeted as a trainer and does as it likes.
 fn flooder(endpoint: &Endpoint, access: &Access, trainer: u32, vars: Vec<VarInfo>) -> TcpStream {
     let mut stream = TcpStream::connect((endpoint.host.as_str(), endpoint.port)).unwrap();
     stream.set_read_timeout(Some(LIMIT)).unwrap();
@@ -89,7 +89,7 @@ fn flooder(endpoint: &Endpoint, access: &Access, trainer: u32, vars: Vec<VarInfo
     stream
 }
 
-/// What a flooder is told at last.
+/// The refusal that a flooder gets at last.
 fn refusal(stream: &mut TcpStream) -> Refusal {
     loop {
         let (_, reply) = frame::read::<Reply>(stream, FRAME_BYTES_MAX).unwrap();
@@ -168,7 +168,7 @@ fn who_asks_and_takes_no_answers_is_cut_off() {
     check_unharmed(served, false);
 }
 
-/// Memory is there when bytes come, not when somebody says that they will.
+/// Memory is taken when bytes come, not when a peer announces them.
 #[test]
 fn a_claim_costs_no_memory() {
     const N_CLAIMS: usize = 40;

@@ -1,5 +1,5 @@
-//! Encrypted connections: jobs train over them, and nobody without a good certificate takes part. Who is refused
-//! is told why, on both sides, and others are still served.
+//! Encrypted connections: jobs train over them, and no process without a good certificate takes part. A refused
+//! one is told why, on both sides, and others are still served.
 #![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
 
 use std::io::{Read, Write};
@@ -57,7 +57,7 @@ fn serve(access: Access, n_trainers: u32, apply: Apply) -> Served {
     Served::start(access, ServerConfig { n_trainers, apply, ..ServerConfig::default() })
 }
 
-/// Somebody is refused, for a reason that both sides say; this one is told, and somebody else is served.
+/// A peer is refused, for a reason that both sides report; it is told, and another one is served.
 #[track_caller]
 fn refused(served: Served, bad: Access, here: &str, welcome: Access) -> TlsFailure {
     let error = client(&served.by_tcp(), bad, 0).ensure_connected().unwrap_err();
@@ -191,7 +191,7 @@ fn both_sides_are_told_if_only_one_has_certificates() {
     assert_eq!(refused(served, made(), "one side has", good()), TlsFailure::OtherKeys);
 }
 
-/// What a server finds wrong with the certificate of a trainer.
+/// The errors that a server finds in the certificate of a trainer.
 #[test]
 fn a_trainer_whose_certificate_is_not_good_is_refused() {
     let good = || with("good.pem", "ours.pem");
@@ -206,7 +206,7 @@ fn a_trainer_whose_certificate_is_not_good_is_refused() {
     assert!(matches!(&why, TlsFailure::Refused { fault: CertificateFault::Bad(_), .. }), "{why}");
 }
 
-/// What a trainer finds wrong with the certificate of a server.
+/// The errors that a trainer finds in the certificate of a server.
 #[test]
 fn a_server_whose_certificate_is_not_good_is_refused() {
     let good = || with("good.pem", "ours.pem");
@@ -378,7 +378,7 @@ fn processes_meet_at_a_rendezvous_over_tls() {
         let (server, trainer) = (server.join().unwrap().unwrap(), trainer.join().unwrap().unwrap());
         assert_eq!(server.servers, trainer.servers);
     });
-    // The one that listens is still there: who does not use TLS is told.
+    // The one that listens is still there: a peer without TLS is told.
     let error = meet(Side::Trainer, secret()).unwrap_err();
     assert!(
         matches!(error, Error::Unproved { .. }) && error.to_string().contains("TLS"),

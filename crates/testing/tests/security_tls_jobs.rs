@@ -1,4 +1,4 @@
-//! Encrypted jobs of real processes, started by the launcher: what they compute, and what they say if files or
+//! Encrypted jobs of real processes, started by the launcher: their results, and their errors if files or
 //! processes do not fit together.
 #![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
 
@@ -75,7 +75,7 @@ fn a_job_computes_the_same_encrypted() {
     assert_eq!(losses(&named), plain, "one certificate for all, whatever their addresses");
 }
 
-/// What a job is started with, what one side does instead, and what both then say.
+/// The settings of a job, those of one side instead, and the words of both then.
 struct Misfit {
     options: String,
     lines: String,

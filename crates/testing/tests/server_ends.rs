@@ -11,7 +11,7 @@ use train::serve::{Serving, SnapshotSettings, serve};
 use train::transpile::{Config, Job, RoundRobin, transpile};
 use train::{BadSnapshot, Error};
 
-/// Serves until `stops` says so; what it said, and how it ended.
+/// Serves until `stops` says so; returns its lines, and how it ended.
 fn run(folder: &Path, stops: impl FnMut() -> bool) -> (Vec<String>, train::Result<()>) {
     let endpoint = free_endpoints(1)[0].to_string();
     let mut net = Linear { table: true, ..Linear::default() }.build().0;

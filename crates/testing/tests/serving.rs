@@ -1,5 +1,5 @@
-//! What a server holds, asked for and sent things directly: what peers may send, and what saving in
-//! the middle of a job leaves as it was.
+//! The contents of a server, with direct requests: the messages that peers may send, and the state
+//! that saving in the middle of a job leaves as it was.
 #![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
 
 use std::sync::{Arc, Mutex};
@@ -165,7 +165,7 @@ fn a_row_table_has_no_rows_before_it_is_used() {
     assert_eq!(dims.unwrap(), [0, 4]);
 }
 
-/// A table whose rows would start as nobody knows is no table.
+/// A table with an unknown rule for new rows is not a table.
 #[test]
 fn rules_for_rows_that_cannot_be_read_are_refused() {
     for (attr, words) in [
@@ -231,7 +231,7 @@ impl Store for Notes {
     }
 }
 
-/// What two servers are asked when trainer 0 saves; the second may fail to write.
+/// The requests to two servers when trainer 0 saves; the second may fail to write.
 fn phases(fails: bool) -> (train::Result<()>, Vec<(usize, Phase)>) {
     let asked = Arc::default();
     let listeners = [0, 1].map(|_| Listener::bind(&"127.0.0.1:0".parse().unwrap()).unwrap());

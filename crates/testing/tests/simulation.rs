@@ -25,7 +25,7 @@ fn faults(rng: &mut Rng) -> Faults {
     }
 }
 
-/// Rounds with a fetch after each, all-gathers at either end, and some gradients that nobody fetches.
+/// Rounds with a fetch after each, all-gathers at either end, and some gradients without a fetch.
 fn sync_scripts(rng: &mut Rng, size: Size) -> Vec<Vec<Step>> {
     let n_rounds = 1 + rng.below(5);
     let n_grads = rng.below(4);

@@ -1,7 +1,7 @@
 //! Laws of exchanges between trainers, with messages in any order that connections allow, and deaths.
 //!
 //! - Every trainer gets the same bits, those of a sum in the order of ranks.
-//! - A trainer that dies is named to all others; nobody waits for ever.
+//! - A trainer that dies is named to all others; no trainer waits for ever.
 //!
 //! `SEED=n cargo test -p testing --test protocol simulation_collective` repeats one run.
 #![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
@@ -14,7 +14,7 @@ use tensor::{Tensor, Value};
 use testing::seeds::seeds;
 use testing::sim::Rng;
 
-/// What is on its way from one trainer to another, in order.
+/// Messages on their way from one trainer to another, in order.
 type Wires = BTreeMap<(u32, u32), VecDeque<Message>>;
 
 enum Message {
@@ -121,7 +121,7 @@ impl World {
         true
     }
 
-    /// Who has found out that something is wrong tells all others, once.
+    /// A trainer that has noticed an error tells all others, once.
     fn gossip(&mut self) {
         for rank in 0..self.n() {
             let failure = self.trainers[rank as usize].failure().cloned();
@@ -151,7 +151,7 @@ impl World {
     fn die(&mut self, rank: u32) {
         let others = (0..self.n()).filter(|&other| other != rank);
         for other in others.collect::<Vec<_>>() {
-            // What was written may be lost.
+            // Messages that were written may be lost.
             let wire = self.wires.entry((rank, other)).or_default();
             let kept = self.rng.below(wire.len() as u64 + 1) as usize;
             wire.truncate(kept);
@@ -167,7 +167,7 @@ fn one_below_the_other(all: &[Arc<Value>]) -> Value {
     Value::Tensor(Tensor::new([numbers.len()], &numbers).unwrap())
 }
 
-/// Runs one job; `dies` says who dies after so many events.
+/// Runs one job; `dies` names the trainer that dies after so many events.
 fn run(seed: u64, n: u32, dies: Option<(u64, u32)>) -> World {
     let mut world = World::new(seed, n);
     let plan = plan(&mut world.rng, u64::from(n));
@@ -237,7 +237,7 @@ fn check(seed: u64, world: &World, plan: &[(Collective, usize)], dead: Option<u3
     }
 }
 
-/// What an exchange must come to, worked out in the order of ranks.
+/// The result of an exchange, worked out in the order of ranks.
 fn expected(collective: Collective, rank: u32, n: u32, number: u64, size: usize) -> Value {
     let of = |rank: u32| match value(rank, number, size) {
         Value::Tensor(tensor) => tensor.data::<f32>().unwrap().to_vec(),

@@ -16,7 +16,7 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().expect("a number"))
 }
 
-/// What a job that was disturbed must have in common with one that was not.
+/// The common results of a job that was disturbed and one that was not.
 fn check(plan: &Plan, report: &Report, expected: &Report) {
     for (id, outcome) in report.outcomes.iter().enumerate() {
         let outcome = outcome.as_ref().map(|(outcome, _)| outcome);
@@ -38,7 +38,7 @@ fn check(plan: &Plan, report: &Report, expected: &Report) {
     }
 }
 
-/// Runs a job; what it survived, or why it did not.
+/// Runs a job; returns the events that it survived, or why it did not.
 fn survives(plan: &Plan, expected: &Report) -> Result<Survived, String> {
     let run = AssertUnwindSafe(|| {
         let report = plan.run();
@@ -50,7 +50,7 @@ fn survives(plan: &Plan, expected: &Report) -> Result<Survived, String> {
     catch_unwind(run).unwrap_or_else(|why| Err(said(&*why)))
 }
 
-/// What a panic said.
+/// The message of a panic.
 fn said(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().cloned();
     text.or_else(|| panic.downcast_ref::<&str>().map(|text| text.to_string())).unwrap_or_default()
@@ -145,7 +145,7 @@ fn has_its_wish(seed: u64, bug: Option<Bug>) -> Result<Survived, String> {
     }
 }
 
-/// Only the lead gives notice of cuts: what another server wants must come to it through trainers.
+/// Only the lead gives notice of cuts: the wish of another server must come to it through trainers.
 #[test]
 fn a_server_that_is_asked_to_end_has_a_cut_first() {
     let mut sum = Survived::default();

@@ -118,8 +118,8 @@ fn wait_for(mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// A chain of many increments gets a new base, beside which cuts go on; what is of no use is removed, but
-/// two bases stay; journals of all cuts are there for ever.
+/// A chain of many increments gets a new base, beside which cuts continue; obsolete files are removed,
+/// but two bases stay; journals of all cuts are there for ever.
 #[test]
 fn chains_are_made_short_and_old_files_go() {
     let mut pair = Pair::new();
@@ -261,7 +261,7 @@ fn a_cut_whose_journal_is_damaged_is_not_offered_again() {
     }
     let name = "cut.2";
     let bytes = fs::read(pair.path(name)).unwrap();
-    // The journal is one of the first sections: nobody loads it.
+    // The journal is one of the first sections: loading does not read it.
     for path in [pair.path(name), pair.path("cut.2.again")] {
         let mut damaged = bytes.clone();
         let head = [&11u32.to_le_bytes()[..], &[0; 4], &1u64.to_le_bytes()].concat();
@@ -329,11 +329,11 @@ fn what_does_not_fit_is_refused_at_the_start() {
     let is_newer =
         matches!(error, Error::Snapshot(BadSnapshot::Newer { version: 2, known: 1, .. }));
     assert!(is_newer, "{error}");
-    // Somebody else writes there.
+    // Another process writes there.
     let pair = cut_twice();
     let error = open(pair.folder.path(), &Arc::default()).unwrap_err();
     assert!(matches!(error, Error::Snapshot(BadSnapshot::InUse { .. })), "{error}");
-    // It is no folder.
+    // It is not a folder.
     let file = tempfile::NamedTempFile::new().unwrap();
     let error = open(file.path(), &Arc::default()).unwrap_err();
     assert!(matches!(error, Error::Snapshot(BadSnapshot::NotWritable { .. })), "{error}");

@@ -1,5 +1,5 @@
 //! Snapshots of servers: whatever a server holds, it is the same to the last bit after it went back to a
-//! cut, in the same process or in another one; what is damaged, foreign or newer is refused.
+//! cut, in the same process or in another one; damaged, foreign or newer files are refused.
 #![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
 
 use std::path::Path;
@@ -35,7 +35,7 @@ fn keep_cuts(servers: &mut Servers, folder: &Path) {
     }
 }
 
-/// Every server's part of a cut; steps go on while it is written.
+/// Every server's part of a cut; steps continue while it is written.
 fn cut(servers: &Servers, number: u64, meanwhile: impl FnOnce()) {
     for server in &servers.all {
         server.store.mark(number).unwrap();
@@ -82,7 +82,7 @@ fn check(model: &Model, config: &Config, n_trainers: usize) {
     both(0, 4);
     cut(&kept, 1, || both(4, 5));
     both(5, 8);
-    // What happens now is forgotten.
+    // Later steps are dropped.
     cut(&kept, 2, || (100..103).for_each(|step| drop(kept.step(step))));
     cut(&kept, 3, || drop(kept.step(103)));
     roll_back(&kept, 2, 2);

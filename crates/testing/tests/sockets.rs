@@ -1,4 +1,4 @@
-//! Servers and clients over real connections: what is promised when they work, break or lie.
+//! Servers and clients over real connections: their promises when connections work, break or lie.
 #![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
 
 use std::io::{Read, Write};
@@ -72,7 +72,7 @@ fn fetch(client: &Client, after: u64) -> f64 {
     }
 }
 
-/// On one machine tensors lie where the other side reads them; what arrives is the same.
+/// On one machine tensors lie where the other side reads them; the values that arrive are the same.
 #[test]
 fn neighbours_lend_and_others_send() {
     let served = serve(config(2, false));
@@ -239,7 +239,7 @@ fn peers_that_stop_in_a_frame_do_not_stall_others() {
         })
         .collect();
     check_served(&served);
-    // Nothing is lost: those who go on are served.
+    // Nothing is lost: trainers that continue are served.
     for (id, mut stopped) in (1..CROWD).zip(stopped) {
         stopped.write_all(&push[[10, 30, 1_000, 150_000][id as usize % 4]..]).unwrap();
         assert!(matches!(hear(&mut stopped), Reply::Ack(_)));

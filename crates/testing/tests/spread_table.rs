@@ -16,7 +16,7 @@ fn run(plan: &Plan, n_steps: usize) -> Outcome {
     job::run(plan, || SPREAD.build(), |trainer, step| SPREAD.feed(trainer, step), n_steps)
 }
 
-/// What a server wrote.
+/// The rows that a server wrote.
 fn shard(outcome: &Outcome, number: usize) -> Rows {
     let path = outcome.folder.path().join(format!("__lookup_table__/table_{number}"));
     stream::rows_from_bytes(&std::fs::read(path).unwrap()).unwrap()
@@ -63,7 +63,7 @@ fn rows_exist_once_they_were_used_and_learn() {
 fn trainers_see_what_rows_learnt() {
     let outcome = run(&Plan::sync(2, 1), 3);
     let x = |step: usize| 1.0 + (step + 1) as f64 + 0.5 - 1.0;
-    // The first loss is that of rows that nobody had used.
+    // The first loss is that of unused rows.
     assert_eq!(outcome.losses[0][0], x(0) + 0.5);
     assert!(outcome.losses[0][1] < x(1) + 0.5);
 }
@@ -86,7 +86,7 @@ fn a_saved_table_is_loaded_by_as_many_servers() {
     assert!(matches!(load(), Error::FileDiffers { path, .. } if path == file(other)));
     std::fs::remove_file(file(other)).unwrap();
     assert!(matches!(load(), Error::FileLost { path, .. } if path == file(other)));
-    // Without a list of files, what is inside must tell.
+    // Without a list of files, the contents must tell.
     forget_list(&dir);
     assert!(matches!(load(), Error::MissingPart { path, n: 2, .. } if path == file(other)));
     std::fs::copy(file(with_rows), file(other)).unwrap();

@@ -110,7 +110,7 @@ impl Trainer {
         self.clients.iter().for_each(|client| client.settle().unwrap());
     }
 
-    /// What all share, on each server.
+    /// The shared variable, on each server.
     fn values(&self) -> Vec<f64> {
         let value = |client: &Arc<Client>| {
             let pull = Pull { after: 0, changed: false, vars: vec![SHARED_VAR] };

@@ -1,4 +1,4 @@
-//! Several threads in each trainer: what they send, and that nothing of it is lost.
+//! Several threads in each trainer: their gradients, and that none of them is lost.
 #![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
 
 use std::fmt::Write;
@@ -141,7 +141,7 @@ fn threads_share_a_spread_table() {
     };
     let (threads, trainers) = (train(&Plan::sync(2, 1), 2), train(&Plan::sync(2, 2), 1));
     for name in ["fc_0.w_0", "fc_0.b_0"] {
-        // What is learnt depends on every row that was learnt before.
+        // Each step depends on every row that was learnt before.
         assert_eq!(threads.saved[name], trainers.saved[name], "{name}");
     }
     assert_eq!(n_counted(&threads, 0), (2 * 12 * BATCH) as f64);
@@ -170,7 +170,7 @@ fn who_has_no_more_data_is_not_waited_for() {
 #[test]
 fn half_async_threads_step_together() {
     let files = Files::new(2, 12);
-    // With one trainer nobody else's gradients come in between.
+    // With one trainer no gradients of others come in between.
     let half = train(&Plan::with(2, 1, half_async()), &files, 2);
     let sync = train(&Plan::sync(2, 1), &files, 2);
     assert_same(&half, &sync, Tolerance::of(1e-6));
@@ -192,8 +192,8 @@ fn async_and_geo_threads_lose_nothing() {
     }
 }
 
-/// Rows are asked for a batch ahead and parameters come in the background: what a step reads lacks
-/// its trainer's last step at most, and is never older.
+/// Rows are asked for a batch ahead and parameters come in the background: the values that a step
+/// reads lack its trainer's last step at most, and are never older.
 #[test]
 fn a_pass_in_the_background_lacks_one_own_step_at_most() {
     let (files, n_batches) = (Files::new(2, 80), 80);

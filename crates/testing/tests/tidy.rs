@@ -54,7 +54,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// What the package at the root shows of the workspace.
+/// The crates that the package at the root shows of the workspace.
 const FACADE: &[&str] = &[
     "base", "tensor", "program", "metrics", "data", "logging", "monitor", "ps", "train", "fleet",
     "export", "ctr", "predict",
@@ -262,7 +262,7 @@ fn the_pure_crates_touch_no_file_thread_or_clock() {
     none("`tensor` and `program` compute and do nothing else", found);
 }
 
-/// The machine's clock may jump. What waits, expires or is measured uses a clock that does not.
+/// The machine's clock may jump. Waits, expiries and measurements use a clock that does not.
 #[test]
 fn only_log_lines_read_the_wall_clock() {
     let shipped = |name: &str| {
@@ -412,7 +412,7 @@ fn every_op_is_tested_beside_its_code() {
     none("ops without a test", untested);
 }
 
-/// What must be known of an op is in the op's file (`Op::traits`). A list of names elsewhere is
+/// The facts about an op are in the op's file (`Op::traits`). A list of names elsewhere is
 /// forgotten when an op is added. Fusions are about certain ops, and so are layers.
 #[test]
 fn nobody_but_the_ops_keeps_lists_of_op_names() {
@@ -447,7 +447,8 @@ fn nobody_but_the_ops_keeps_lists_of_op_names() {
     none("what is known of an op stands in its file", found);
 }
 
-/// A kernel has no answers for those who check, batch or move ops: only gradients may be kernels.
+/// A kernel has no answers for code that checks, batches or moves ops: only gradients may be
+/// kernels.
 #[test]
 fn forward_ops_answer_for_themselves() {
     let mut found = Vec::new();

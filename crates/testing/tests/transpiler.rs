@@ -1,6 +1,6 @@
 //! The transpiler against the programs that Fluid 1.8.5 made, op by op.
 //!
-//! What differs, and why:
+//! The differences, and their reasons:
 //!
 //! - `send.trainer_id` is the trainer's number; Fluid leaves it 0.
 //! - `job` is ours: a trainer of another job is refused.

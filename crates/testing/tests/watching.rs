@@ -1,4 +1,5 @@
-//! What a job shows: that every name is documented, that a process answers and a job of threads counts.
+//! The view of a job: that every name is documented, that a process answers and a job of threads
+//! counts.
 #![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
 
 use std::collections::BTreeSet;
@@ -11,7 +12,7 @@ use ps::counters::{NETWORK, SERVER, WAITING};
 use testing::tree::read;
 use train::counters::TRAINER;
 
-/// All numbers that have no label; those with labels exist when somebody has one.
+/// All numbers without a label; those with labels exist when a process has one.
 fn declared() -> Vec<Sample> {
     [TRAINER.samples(), NETWORK.samples(), SERVER.samples()].concat()
 }

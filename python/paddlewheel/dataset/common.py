@@ -49,7 +49,7 @@ def names_of(path):
 def download(url, module_name, md5sum, save_name=None):
     """The path of a file of a dataset; it is fetched if it is not there.
 
-    Made-up data stands in only where somebody asked for it: `paddle.dataset.synthetic.use()`, or the
+    Made-up data stands in only on request: `paddle.dataset.synthetic.use()`, or the
     variable PADDLE_DATASET_SYNTHETIC.
     """
     path = path_of(url, module_name, save_name)

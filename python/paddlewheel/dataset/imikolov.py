@@ -13,7 +13,7 @@ TEST = "./simple-examples/data/ptb.valid.txt"
 
 
 class DataType:
-    """What a sample is: n words in a row, or a sentence and the same one word later."""
+    """The form of a sample: n words in a row, or a sentence and the same one word later."""
 
     NGRAM = 1
     SEQ = 2

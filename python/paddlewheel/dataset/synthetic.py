@@ -1,8 +1,8 @@
 """Files made up to try programs with, where the real datasets are not at hand.
 
 They have the layout of the real ones, so that the same code reads them, hold far fewer samples, and
-are the same on every machine. What is learned from them says nothing about the real data, so they
-are used only when somebody says so: by `use()`, or by PADDLE_DATASET_SYNTHETIC=1.
+are the same on every machine. A model of them says nothing about the real data, so they
+are used only on request: by `use()`, or by PADDLE_DATASET_SYNTHETIC=1.
 """
 
 import gzip
@@ -142,12 +142,12 @@ def use():
 
 
 def is_wanted():
-    """Whether somebody asked for made-up data."""
+    """Whether made-up data is requested."""
     return bool(_wanted) or os.environ.get("PADDLE_DATASET_SYNTHETIC", "0") not in ("", "0")
 
 
 def make(path, folder):
-    """The made-up file instead of this one, made if it is not there; None if nobody knows how."""
+    """The made-up file instead of this one, made if it is not there; None if it cannot be made up."""
     name = os.path.basename(path)
     if name not in MAKERS:
         return None

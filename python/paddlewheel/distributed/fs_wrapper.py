@@ -5,7 +5,7 @@ import shutil
 
 
 class FS:
-    """What a file system must be able to do; a class of your own may be given to the fleet."""
+    """The operations of a file system; a class of your own may be given to the fleet."""
 
     def list_dirs(self, fs_path):
         """The folders in a folder."""
@@ -53,7 +53,7 @@ class LocalFS(FS):
         return [name for name in os.listdir(fs_path) if os.path.isdir(os.path.join(fs_path, name))]
 
     def ls_dir(self, fs_path):
-        """What is in a folder."""
+        """The entries of a folder."""
         return os.listdir(fs_path)
 
     def stat(self, fs_path):

@@ -46,7 +46,7 @@ MODULES = {
     "ProgramTranslator convert_function_with_cache",
 }
 
-#: What is written before a function or a class: it fails when that is used.
+#: Decorators of functions or classes: they fail when those are used.
 DECORATORS = "declarative dygraph_to_static_func no_grad switch_to_static_graph".split()
 
 

@@ -7,7 +7,7 @@ import types
 
 from ._not_yet import unknown
 
-#: What Fluid's own modules of layers import, and scripts then take from there.
+#: The imports of Fluid's own modules of layers, which scripts then take from there.
 BESIDES = {
     "fluid": "core framework unique_name",
     "fluid.data_feeder": "DataFeeder check_dtype check_type check_variable_and_dtype convert_dtype",

@@ -1,4 +1,4 @@
-"""What Fluid has and this version has not yet."""
+"""The parts of Fluid that this version does not have yet."""
 
 import sys
 

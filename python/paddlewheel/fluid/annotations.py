@@ -5,7 +5,7 @@ import sys
 
 
 def deprecated(since, instead, extra_message=""):
-    """A function that says, each time it is called, what to use instead."""
+    """A function that names its replacement each time it is called."""
 
     def decorate(function):
         text = "API {} is deprecated since {}. Please use {} instead.".format(

@@ -38,7 +38,7 @@ def _as_list(x):
 
 
 def _get_stop_gradients_(program):
-    """The names of gradients that nobody computes because a variable says so, by block."""
+    """The names of gradients that are not computed because of `stop_gradient`, by block."""
     return {
         place: {_append_grad_suffix_(var.name) for var in block.vars.values() if var.stop_gradient}
         for place, block in enumerate(program.blocks)

@@ -1,4 +1,4 @@
-"""What a trainer sends to servers in the background."""
+"""The background sender of a trainer."""
 
 from ._not_yet import not_yet_class
 

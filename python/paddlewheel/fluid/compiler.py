@@ -28,7 +28,7 @@ class _Checked:
 
 
 class BuildStrategy(_Checked):
-    """How a program is prepared. What a processor has no use for is accepted without effect."""
+    """How a program is prepared. Settings for other devices than a processor are accepted without effect."""
 
     class ReduceStrategy(enum.Enum):
         """Where parameters are updated: everywhere, or each in one place."""
@@ -37,7 +37,7 @@ class BuildStrategy(_Checked):
         Reduce = 1
 
     class GradientScaleStrategy(enum.Enum):
-        """What the gradient of the loss starts with."""
+        """The first gradient, that of the loss."""
 
         CoeffNumDevice = 0
         One = 1
@@ -79,7 +79,7 @@ class BuildStrategy(_Checked):
 
 
 class ExecutionStrategy(_Checked):
-    """How a program is run. What a processor has no use for is accepted without effect."""
+    """How a program is run. Settings for other devices than a processor are accepted without effect."""
 
     ExecutorType = enum.Enum("ExecutorType", "Default Experimental")
     ExecutorType.__doc__ = "Names of Fluid's executors; there is one here."

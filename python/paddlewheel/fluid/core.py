@@ -46,7 +46,7 @@ class op_proto_and_checker_maker:
     """Names of the attributes that every operator has, and the roles of operators."""
 
     class OpRole:
-        """What an operator is for; roles are bits."""
+        """The purpose of an operator; roles are bits."""
 
         Forward = 0x0000
         Backward = 0x0001
@@ -108,7 +108,7 @@ def get_cuda_device_count():
 
 
 def grad_var_suffix():
-    """What the name of a gradient ends with."""
+    """The end of the name of a gradient."""
     return "@GRAD"
 
 
@@ -127,17 +127,17 @@ def kTempVarName():
 
 
 def kZeroVarSuffix():
-    """What the name of a gradient of zeros ends with."""
+    """The end of the name of a gradient of zeros."""
     return "@ZERO"
 
 
 def kControlDepVarName():
-    """What the name of a variable that only keeps operators in order begins with."""
+    """The beginning of the name of a variable that only keeps operators in order."""
     return "__control_var"
 
 
 def loaded_var_suffix():
-    """What the name of a parameter that was loaded into another program ends with."""
+    """The end of the name of a parameter that was loaded into another program."""
     return "load"
 
 
@@ -152,7 +152,7 @@ def has_grad_op_maker(op_type):
 
 
 def get_all_op_protos():
-    """What each operator takes and gives."""
+    """The inputs and outputs of each operator."""
     return [_core.op_proto(kind) for kind in _core.op_types()]
 
 

@@ -23,7 +23,7 @@ def pprint_block_codes(block, show_backward=False):
 
 
 def draw_block_graphviz(block, highlights=None, path="./temp.dot"):
-    """Writes a picture of a block: variables and operators, and who reads and writes what."""
+    """Writes a picture of a block: variables and operators, and the readers and writers of each variable."""
     graph = GraphPreviewGenerator("some graph")
     wanted = [re.compile(pattern) for pattern in highlights or []]
     parts = {}

@@ -16,7 +16,7 @@ atexit.register(lambda: _core.leave_cluster(getattr(sys, "last_value", None) is 
 
 
 class Pass(collections.namedtuple("Pass", "batches samples seconds waited")):
-    """What a pass over a dataset came to; `fetched` has its values over all samples by name, `auc` the
+    """The results of a pass over a dataset; `fetched` has its values over all samples by name, `auc` the
     area under the ROC curve of its samples alone."""
 
     def __new__(cls, counts, names, fetched, auc):

@@ -22,7 +22,7 @@ from ._flags import get_flags, set_flags
 
 OpRole = core.op_proto_and_checker_maker.OpRole
 
-#: What the name of a gradient ends with, and other names with a meaning.
+#: The end of the name of a gradient, and other names with a meaning.
 GRAD_VAR_SUFFIX = "@GRAD"
 EMPTY_VAR_NAME = "@EMPTY@"
 TEMP_VAR_NAME = "@TEMP@"
@@ -33,7 +33,7 @@ CONTROL_DEP_VAR_PREFIX = "__control_var"
 FLUID_VERSION = "1.8.5"
 
 
-#: What scripts look for on a program besides its contents.
+#: Attributes of a program that scripts look for besides its contents.
 PROGRAM_DEFAULTS = {
     "_trainers_endpoints": (),
     "_fleet_opt": None,
@@ -45,7 +45,7 @@ for _name, _value in PROGRAM_DEFAULTS.items():
 
 
 def _of_job(name, read, otherwise):
-    """What a transpiled program knows of its job, unless a script has said otherwise."""
+    """A fact of a transpiled program about its job, unless a script has set it."""
 
     def get(program):
         if name in program.__dict__:
@@ -76,7 +76,7 @@ Program._inference_optimize = _inference_optimize
 
 
 class OpProtoHolder:
-    """What operators take and give, by name."""
+    """The inputs and outputs of operators, by name."""
 
     @classmethod
     def instance(cls):
@@ -84,7 +84,7 @@ class OpProtoHolder:
         return cls()
 
     def get_op_proto(self, type):
-        """What an operator takes and gives."""
+        """The inputs and outputs of an operator."""
         if not self.has_op_proto(type):
             raise ValueError('Operator "%s" has not been registered.' % type)
         return _core.op_proto(type)
@@ -107,7 +107,7 @@ class OpProtoHolder:
 
 
 def get_all_op_protos():
-    """What each operator takes and gives."""
+    """The inputs and outputs of each operator."""
     return core.get_all_op_protos()
 
 

@@ -1,4 +1,4 @@
-"""What scripts write layers of their own with."""
+"""Helpers for layers that scripts write."""
 
 import copy
 
@@ -74,12 +74,12 @@ class LayerHelper:
 
     @property
     def param_attr(self):
-        """What the layer's `param_attr` says."""
+        """The attributes of the layer's `param_attr`."""
         return ParamAttr._to_attr(self.kwargs.get("param_attr"))
 
     @property
     def bias_attr(self):
-        """What the layer's `bias_attr` says; False for no bias."""
+        """The attributes of the layer's `bias_attr`; False for no bias."""
         return ParamAttr._to_attr(self.kwargs.get("bias_attr"))
 
     def multiple_param_attr(self, length):

@@ -4,7 +4,7 @@ import logging
 
 
 def get_logger(name, level, fmt=None):
-    """A logger with a handler and a format of its own; nothing it says is said twice."""
+    """A logger with a handler and a format of its own; none of its lines appears twice."""
     logger = logging.getLogger(name)
     logger.setLevel(level)
     handler = logging.StreamHandler()

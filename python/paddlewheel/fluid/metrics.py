@@ -95,7 +95,7 @@ class _Answers(_Counted):
 
 
 class Precision(_Answers):
-    """How much of what was said to be is."""
+    """The share of positive predictions that are right."""
 
     _states = ("tp", "fp")
     fp = property(lambda self: self._core.fp, doc="Said yes, but it was not.")
@@ -106,7 +106,7 @@ class Precision(_Answers):
 
 
 class Recall(_Answers):
-    """How much of what is was said to be."""
+    """The share of positive samples that are predicted so."""
 
     _states = ("tp", "fn")
     fn = property(lambda self: self._core.fn, doc="Said no, but it was.")

@@ -5,7 +5,7 @@ from .framework import get_all_op_protos
 
 
 class OpInfo:
-    """What an operator takes and gives, as lists of names."""
+    """The inputs and outputs of an operator, as lists of names."""
 
     def __init__(self, proto):
         self.name = proto.type
@@ -35,7 +35,7 @@ class OperatorFactory:
         return _core.op_types()
 
     def get_op_info(self, t):
-        """What an operator takes and gives."""
+        """The inputs and outputs of an operator."""
         return OpInfo(_core.op_proto(t))
 
     def get_op_input_names(self, type):

@@ -11,7 +11,7 @@ _make = _core.optimizer.Optimizer.make
 
 
 class Optimizer:
-    """What all optimizers have in common. Make one of the classes below, or a subclass of one."""
+    """Common parts of all optimizers. Make one of the classes below, or a subclass of one."""
 
     _core = None
 

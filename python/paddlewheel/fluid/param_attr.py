@@ -1,4 +1,4 @@
-"""What a script says of a parameter."""
+"""The settings of a parameter."""
 
 from .. import _core
 from .initializer import Initializer
@@ -29,7 +29,7 @@ class ParamAttr:
 
     @staticmethod
     def _to_attr(arg):
-        """What layers take for a `ParamAttr`, as one."""
+        """An argument that layers accept for a `ParamAttr`, as one."""
         if arg is None or arg is True:
             return ParamAttr()
         if arg is False:

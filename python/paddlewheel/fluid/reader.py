@@ -51,7 +51,7 @@ def keep_data_loader_order(*args):
 
 
 class DataLoaderBase:
-    """What loaders have in common."""
+    """Common parts of loaders."""
 
     def __call__(self):
         return self
@@ -132,7 +132,7 @@ class GeneratorLoader(DataLoaderBase):
 
     @property
     def queue(self):
-        """What was read ahead of a generator; without one, where a script pushes batches by hand."""
+        """The batches that were read ahead of a generator; without one, the queue to which a script pushes batches."""
         if self._channel is not None:
             return self._channel
         if self._queue is None:
@@ -218,12 +218,12 @@ class GeneratorLoader(DataLoaderBase):
         self._channel = Channel.of(self._feeds, self._capacity)
 
     def reset(self):
-        """Ends a pass; what was read ahead is forgotten."""
+        """Ends a pass; batches that were read ahead are dropped."""
         assert not self._iterable, "reset() cannot be called when DataLoader is iterable"
         self._reset()
 
     def _reset(self):
-        """Ends a pass that a loop left early; what was read ahead is forgotten."""
+        """Ends a pass that a loop left early; batches that were read ahead are dropped."""
         self._pass = None
         if self._channel is not None:
             self._channel.close()
@@ -231,7 +231,7 @@ class GeneratorLoader(DataLoaderBase):
 
     def _take(self):
         """The feed of the next run; None between passes."""
-        # Who has set a generator pushes nothing by hand: to wait for it would be to wait for ever.
+        # A script with a generator pushes nothing by hand: a wait for that would never end.
         source = self._queue if self._feeds is None else self._channel
         if source is None:
             return None

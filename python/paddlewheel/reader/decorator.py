@@ -123,7 +123,7 @@ class Turn:
         self.released = False
 
     def wait(self, number, done):
-        """Waits until it is a sample's turn; False if nobody waits for it any more."""
+        """Waits until it is a sample's turn; False if the result is not wanted."""
         with self.changed:
             self.changed.wait_for(lambda: self.released or self.number == number)
             return not self.released

@@ -1,4 +1,4 @@
-"""A trainer without servers that may be started again: what it prints it has from its job.
+"""A trainer without servers that may be started again: its output comes from its job.
 
     python let_back_in.py KIND --steps N [--pause S] [--model DIR] [--files FILE,...] [--threads N]
 

@@ -65,7 +65,7 @@ def batch(seed, n=32, unknown=False):
 
 
 def predicted(exe, test, feed, predict, saved):
-    """What the job predicts with the dense parameters that were saved and the rows of its servers.
+    """The predictions of the job with the dense parameters that were saved and the rows of its servers.
 
     In async mode this trainer may not have heard of the last steps of the other when it saves, and what it hears goes
     into its scope when a run begins: then it predicts again.

@@ -8,7 +8,7 @@ there is one `no_turn.N`, server N waits before it does, for a minute at most; s
 samples a step of a mode other than sync has.
 
 The steps of an undisturbed start take two seconds together, and the last steps are not made, until there is a file `hurry`: a
-test that kills somebody in the middle has its time, on a quick machine too. With `PACE`, each step of every start takes so many
+test that kills a process in the middle has its time, on a quick machine too. With `PACE`, each step of every start takes so many
 seconds until then.
 
 The net of `w` is trained with gradients that do not depend on it: in any mode `w` says how often each step was counted. The rest is

@@ -40,7 +40,7 @@ def main(folder, mode):
         exe.run(fleet.main_program, feed=predicting.batch(10 * step + rank), fetch_list=[loss])
     test = fluid.default_main_program().clone(for_test=True)._prune([predict])
     scored, kept = metrics.ScoredSamples(), []
-    # Not equally many each: the figures are no means of means.
+    # Not equally many each: the figures are not means of means.
     for step in range(3 + 4 * rank):
         feed = predicting.batch(1000 + 10 * step + rank)
         labels = feed.pop("label")[:, 0]

@@ -1,4 +1,4 @@
-"""A job of the event trainer with checkpoints: `trainer.py EPOCHS OUT`. It goes on where it was.
+"""A job of the event trainer with checkpoints: `trainer.py EPOCHS OUT`. It resumes where it was.
 
 `BATCHES` says how many batches a pass of each trainer has, `INTERVAL` after how many it saves itself; `HANG` names a trainer, a pass and a step before which
 that trainer waits for its end.

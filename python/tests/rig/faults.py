@@ -1,4 +1,4 @@
-"""What may happen to the disk of a job's snapshots, and to its processes, short of death.
+"""Faults of the disk of a job's snapshots, and of its processes, short of death.
 
     python faults.py [--rounds 10]
 
@@ -58,7 +58,7 @@ class SmallDisk:
         os.remove(self.filler)
 
     def forbid_writing(self):
-        """Read-only for whoever opens a file from now on."""
+        """Read-only for every process that opens a file from now on."""
         self._mount("--bind", self.folder, self.folder)
         self._mount("-o", "remount,ro,bind", self.folder, adds=False)
 

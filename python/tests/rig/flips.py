@@ -55,7 +55,7 @@ def kept_files(job):
 
 
 def flip(job, rng, counts):
-    """Flips one bit; what was flipped, or nothing if the file went away."""
+    """Flips one bit; returns its place, or nothing if the file went away."""
     kinds = kept_files(job)
     kind = rng.choice(list(kinds))
     path = rng.choice(kinds[kind])
@@ -95,7 +95,7 @@ def paths_of(folder):
 
 
 def disturb(job, rng, counts):
-    """One flip, one kill; then the job goes on, or is through."""
+    """One flip, one kill; then the job continues, or has finished."""
     if not flip(job, rng, counts):
         return False
     if not scales.kill(job, rng.choice(WHO), rng):
@@ -109,7 +109,7 @@ def disturb(job, rng, counts):
 
 
 def run(folder, options, rng, n_flips, counts):
-    """One job; what it saved, its last number of servers, and its flips."""
+    """One job; returns the saved files, its last number of servers, and its flips."""
     os.makedirs(folder)
     job = kills.Job(folder, options)
     n_servers, n_done = options.n_servers, 0

@@ -1,4 +1,4 @@
-"""A small job to disturb: what it saves in the end does not depend on what died on the way.
+"""A small job to disturb: the model that it saves does not depend on deaths on the way.
 
 Arguments: the mode, where the data comes from (`run`, `dataset`, `pipe` or `shuffle`), and the folder to save to. With `RIG_PACE` in the
 environment, a step of `run` takes at least so many seconds, until there is a file `hurry`.
@@ -65,7 +65,7 @@ if fleet.is_server():
 
 
 def pace(n_steps=1):
-    """Gives the rig time to disturb this job. What is trained does not depend on it."""
+    """Gives the rig time to disturb this job. The model does not depend on it."""
     seconds = float(os.environ.get("RIG_PACE", "0")) * n_steps
     until = time.monotonic() + seconds
     while time.monotonic() < until and not os.path.exists("hurry"):

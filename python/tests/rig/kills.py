@@ -9,7 +9,8 @@ with it and is started again with the same command. A run ends well if every job
 - other modes: the row of every sample says that it was counted once. (With bounded staleness, a step reads the newest parameters
   there are, so two undisturbed jobs differ as well.)
 
-`RIG_EPOCHS` in the environment makes jobs longer. The last line is `N passed, M failed`; a job that failed prints its seed, what was killed when, and its logs' ends.
+`RIG_EPOCHS` in the environment makes jobs longer. The last line is `N passed, M failed`; a job that failed
+prints its seed, its deaths with their times, and its logs' ends.
 """
 
 import argparse
@@ -60,7 +61,7 @@ class Job:
             )
 
     def processes(self):
-        """(kind, pid) of everybody but the launcher, as the system sees them now."""
+        """(kind, pid) of all processes but the launcher, as the system sees them now."""
         found = []
         for pid in descendants(self.launcher.pid):
             words = command_of(pid)
@@ -122,7 +123,7 @@ class Job:
             self.launcher.wait()
 
     def digest(self):
-        """The bytes of what was saved, by file; what says when it was written is no part of it."""
+        """The bytes of the saved files, by file, without the time of writing."""
         saved = os.path.join(self.folder, "saved")
         digests = {}
         for folder, folders, names in os.walk(saved):
@@ -135,7 +136,7 @@ class Job:
         return digests
 
     def check(self, wanted):
-        """What was saved is what it should be."""
+        """Whether the saved files are as they should be."""
         if wanted is not None and self.digest() != wanted:
             differing = sorted(name for name in wanted if self.digest().get(name) != wanted[name])
             raise Failed("other bytes in %s" % (differing or "the list of files"))

@@ -124,7 +124,7 @@ class Job(kills.Job):
         kind(machine, rng)
 
     def is_running(self):
-        """Whether all machines work; one that is through does not come back for the others."""
+        """Whether all machines work; one that has finished does not come back for the others."""
         return all(launcher.poll() is None for launcher in self.launchers)
 
     def finish(self):

@@ -103,7 +103,7 @@ def numbers_of(var):
 
 
 def main(way, folder, start):
-    """Trains and saves until somebody kills it."""
+    """Trains and saves until it is killed."""
     loss = net(start)
     fluid.optimizer.SGD(RATE).minimize(loss)
     program, startup = fluid.default_main_program(), fluid.default_startup_program()

@@ -3,8 +3,8 @@
     python saves.py --kills 200 --seed 0 [--what alone,cluster]
 
 Every kill is `kill -9` at a moment drawn by the seed: alone of the process that saves, in each way that there is in turn; in a cluster of
-one trainer and two servers of one of them. Then a reader must find the last save that was done, or the next one, whole. What was killed is
-started again and saves into the same folder. The last line is `N passed, M failed`.
+one trainer and two servers of one of them. Then a reader must find the last save that was done, or the next one, whole. A killed
+process is started again and saves into the same folder. The last line is `N passed, M failed`.
 """
 
 import argparse
@@ -24,12 +24,12 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 SAVER = os.path.join(HERE, "saver.py")
 #: Numbers of one process; no process saves so often.
 STRIDE = 4096
-#: Who has not saved by then does not.
+#: A process that has not saved by then does not.
 LIMIT = 60
 
 
 def free_endpoints(n):
-    """End points that nobody uses."""
+    """Free end points."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(n)]
     ports = [one.getsockname()[1] for one in sockets]
     for one in sockets:
@@ -78,7 +78,7 @@ class Savers:
 def try_once(rng, folder, way, at, is_job):
     """Kills once; returns what is wrong, if anything is, and whether the kill came in the middle of a save."""
     savers = Savers(folder, way, STRIDE * (at + 1), is_job)
-    # Who hangs is killed, and has saved nothing more then.
+    # A process that hangs is killed, and has saved nothing more then.
     watchdog = threading.Timer(LIMIT, lambda: [process.kill() for process in savers.processes])
     watchdog.start()
     first = savers.saved()
@@ -92,7 +92,7 @@ def try_once(rng, folder, way, at, is_job):
         return "nothing was saved", is_amid
     try:
         found = (saver.loaded_by_servers if is_job else saver.loaded)(way, saved)
-    except Exception as error:  # Whatever it is, nobody can load the folder.
+    except Exception as error:  # After any error the folder cannot be loaded.
         return "%s: %s" % (type(error).__name__, error), is_amid
     if len(found) == 1 and found <= {last, last + 1}:
         return None, is_amid

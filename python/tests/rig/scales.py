@@ -8,7 +8,7 @@ moment. A killed launcher is started again with the same command. `paddlewheel s
 asked for; if it does not, it is asked again. A job ends well if it ends with 0 and what it saves has the bytes of an undisturbed job that had
 the last number of servers from the start.
 
-The last line is `N passed, M failed`; a job that failed prints its seed, what was killed when, and its logs' ends.
+The last line is `N passed, M failed`; a job that failed prints its seed, its deaths with their times, and its logs' ends.
 """
 
 import argparse
@@ -36,7 +36,7 @@ def n_servers(job):
 
 
 def switched(job):
-    """What says where the servers are."""
+    """The file with the addresses of the servers."""
     try:
         return os.stat(os.path.join(job.folder, "snapshots", "servers")).st_ino
     except FileNotFoundError:
@@ -108,7 +108,7 @@ def disturb(job, n, options, rng, counts):
     for _ in range(10):
         if is_done:
             return
-        # Nobody is killed now, but what was killed may still be on its way back.
+        # No process is killed now, but one that was may still be on its way back.
         wait_until(lambda: job.launcher.poll() is not None or is_in_use(job), "the launcher does not come")
         is_done = answered(job, ask(job, n), n)
     raise Failed("the job does not get %d servers" % n)
@@ -162,7 +162,7 @@ def tail(job):
 
 
 def calm(root, options, n):
-    """What an undisturbed job saves with so many servers."""
+    """The files that an undisturbed job saves with so many servers."""
     calm_options = argparse.Namespace(**{**vars(options), "kills": 0, "n_servers": n})
     folder = os.path.join(root, "calm-%d" % n)
     os.makedirs(folder)

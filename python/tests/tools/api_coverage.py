@@ -15,7 +15,7 @@ import sys
 ROWS_MAX = 200
 FLEETS = "paddlewheel.fluid.incubate.fleet."
 
-# What the first word of a name stands for.
+# The module that the first word of a name stands for.
 ROOTS = {
     "paddle": "paddlewheel",
     "fluid": "paddlewheel.fluid",
@@ -63,7 +63,7 @@ def member(holder, name):
 
 
 def made(path, maker):
-    """What calling gives; the class itself if only programs make its objects."""
+    """The result of a call; the class itself if only programs make its objects."""
     if path == "fluid.Scope().find_var":
         scope = maker.__self__
         scope.var("x")

@@ -1,4 +1,4 @@
-"""Writes python/paddlewheel/_core.pyi: what the built extension module offers, for type checkers.
+"""Writes python/paddlewheel/_core.pyi: the names of the built extension module, for type checkers.
 
     python python/tests/tools/make_stubs.py > python/paddlewheel/_core.pyi
 
@@ -12,7 +12,7 @@ import types
 
 from paddlewheel import _core
 
-# What a parameter of this name takes, whichever function it belongs to.
+# The type of a parameter of this name, whichever function it belongs to.
 PARAMETERS = {
     "act": "str | None",
     "array": "Any",
@@ -32,7 +32,7 @@ PARAMETERS = {
     "startup_program": "Program | None",
 }
 
-# What is returned, where it is not `Variable` in `layers` and `nets`, and not `Any` elsewhere.
+# The type of results, where it is not `Variable` in `layers` and `nets`, and not `Any` elsewhere.
 RETURNS = {
     "Block.all_parameters": "list[Variable]",
     "Block.append_op": "Operator",
@@ -125,7 +125,7 @@ RETURNS = {
 }
 DUNDERS = {"__len__": "int", "__bool__": "bool", "__int__": "int", "__index__": "int"}
 
-# What an attribute of this name holds, whichever class it belongs to.
+# The type of an attribute of this name, whichever class it belongs to.
 ATTRIBUTES = {
     "idx": "int",
     "input_arg_names": "list[str]",
@@ -145,7 +145,7 @@ ATTRIBUTES = {
     "trainable": "bool",
 }
 
-# What every class has, and what says nothing to a type checker.
+# Names that every class has, and names without a meaning for a type checker.
 UNSAID = {"__new__", "__doc__", "__module__", "__dict__", "__weakref__", "__hash__", "__repr__"}
 UNSAID |= {"__str__", "__eq__", "__ne__"}
 # Slots that come with `==`; only variables are ordered, by layers that compare.
@@ -195,7 +195,7 @@ def hint(parameter):
 
 
 def parameters(found):
-    """What stands between the brackets, one text each."""
+    """The texts between the brackets, one each."""
     if found is None:
         return ["*args: Any", "**kwargs: Any"]
     texts, star, before_slash = [], False, False
@@ -248,7 +248,7 @@ def function(path, value, indent, decorator="", usual=""):
     name = path.split(".")[-1]
     head, tail = f"{indent}def {name}(", f") -> {returned(path, usual)}:"
     line += wrapped(head, parameters(signature(value)), tail, indent)
-    # What Python itself says of `__add__` differs from version to version.
+    # Python's own text of `__add__` differs from version to version.
     if name.startswith("__"):
         return line + " ...\n"
     return line + "\n" + first_sentence(value, indent + "    ")

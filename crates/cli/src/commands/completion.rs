@@ -1,4 +1,4 @@
-//! `paddlewheel completion`: what shells need to complete our words.
+//! `paddlewheel completion`: scripts for shells that complete our words.
 
 use clap::{Args, ValueEnum};
 use clap_complete::{Shell, generate};

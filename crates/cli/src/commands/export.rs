@@ -1,4 +1,4 @@
-//! `paddlewheel export`: what was saved, in other formats.
+//! `paddlewheel export`: saved models in other formats.
 
 use std::path::PathBuf;
 
@@ -16,7 +16,7 @@ Examples:
   paddlewheel export model --to onnx
   paddlewheel export model --to parquet -o rows.parquet --table emb")]
 pub(crate) struct Export {
-    /// What a save wrote
+    /// The saved folder
     #[arg(value_name = "DIR")]
     dir: PathBuf,
     /// The format

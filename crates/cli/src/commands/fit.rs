@@ -15,8 +15,8 @@ use crate::values::{self, CommaList, one_of};
 /// Trains a click-through model on a table.
 ///
 /// The table is a CSV file, a Parquet file or a click log of Criteo, or several with the same columns: FILE may be a
-/// pattern ('part-*.csv') or the name of a file in a store (s3://, hdfs://, http://). What its columns are is guessed. In a job of
-/// launch_ps, servers hold the model and workers share the rows.
+/// pattern ('part-*.csv') or the name of a file in a store (s3://, hdfs://, http://). The kinds of its columns are
+/// guessed. In a job of launch_ps, servers hold the model and workers share the rows.
 #[derive(Args)]
 #[command(
     rename_all = "snake_case",
@@ -49,7 +49,7 @@ pub(crate) struct Fit {
     /// Rows that are kept back to stop early: a part of the table, or another file [default: 0.1]
     #[arg(long, value_name = "PART|FILE")]
     validation: Option<String>,
-    /// What training makes small; squared predicts numbers, not clicks
+    /// The loss that training minimizes; squared predicts numbers, not clicks
     #[arg(
         long,
         value_name = "LOSS",
@@ -60,7 +60,7 @@ pub(crate) struct Fit {
     /// The value of the target that is a click [default: the greater one]
     #[arg(long, value_name = "VALUE")]
     positive: Option<String>,
-    /// What a column is, where the guess is wrong: NAME=number, NAME=count or NAME=category
+    /// The kind of a column, where the guess is wrong: NAME=number, NAME=count or NAME=category
     #[arg(long, value_name = "NAME=KIND", value_parser = column)]
     column: Vec<NamedKind>,
     /// How workers keep step under launch_ps
@@ -108,7 +108,7 @@ struct Numbers {
     seed: Option<i32>,
 }
 
-/// What a column is.
+/// The kind of a column.
 #[derive(Clone, Debug)]
 struct NamedKind {
     name: String,
@@ -130,7 +130,7 @@ impl Fit {
         logging::begin()?;
         let mut on_line = |line: &str| {
             logging::make_room();
-            // A closed output is no reason to end training.
+            // A closed output is not a reason to end training.
             let _ = writeln!(io::stdout(), "{}", logging::printable(line));
         };
         let mut watch = Watch { on_line: &mut on_line, stops: &mut || false };

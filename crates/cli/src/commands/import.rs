@@ -15,7 +15,7 @@ use crate::error::Result;
 Examples:
   paddlewheel import model emb rows.parquet")]
 pub(crate) struct Import {
-    /// What a save wrote
+    /// The saved folder
     #[arg(value_name = "DIR")]
     dir: PathBuf,
     /// The table

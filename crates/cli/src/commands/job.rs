@@ -13,7 +13,7 @@ pub(crate) fn first_given(options: &[(bool, &'static str)]) -> Option<&'static s
     options.iter().find(|(is_given, _)| *is_given).map(|(_, option)| *option)
 }
 
-/// What the processes of a job run.
+/// The script of the processes of a job.
 #[derive(Args)]
 pub(crate) struct Script {
     /// A Python script (.py) or any executable, and its own arguments
@@ -30,9 +30,9 @@ impl Script {
     }
 }
 
-/// Who may take part in a job.
+/// Access to a job.
 #[derive(Args)]
-#[command(rename_all = "snake_case", next_help_heading = "Who may take part")]
+#[command(rename_all = "snake_case", next_help_heading = "Access")]
 pub(crate) struct Safety {
     /// The secret of the job, for all its machines; made for the job if it runs on one
     #[arg(long, value_name = "FILE")]
@@ -72,7 +72,7 @@ impl Safety {
     }
 }
 
-/// Who may see what a job does.
+/// Monitoring of a job.
 #[derive(Args)]
 #[command(rename_all = "snake_case", next_help_heading = "Watching")]
 pub(crate) struct Watching {
@@ -111,7 +111,7 @@ impl Watching {
         first_given(&given)
     }
 
-    /// Processes answer if that is usual, or if somebody wants to see something.
+    /// Processes answer by default, or if an option needs their answers.
     pub(crate) fn options(self, is_usual: bool) -> WatchOptions {
         let is_wanted = is_usual || self.web.is_some() || self.tensorboard.is_some();
         WatchOptions {

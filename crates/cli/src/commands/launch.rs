@@ -52,7 +52,7 @@ pub(crate) struct Launch {
     log_level: Option<usize>,
     /// How often a process that died is started again within 10 minutes
     ///
-    /// The others wait for it, and the job goes on as if nothing had happened.
+    /// The others wait for it, and the job continues as if nothing had happened.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = values::count)]
     max_restarts: usize,
     /// Machines from PADDLE_TRAINERS, this one from POD_IP

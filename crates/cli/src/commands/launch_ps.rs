@@ -15,15 +15,16 @@ use crate::caller::Caller;
 use crate::error::{Error, Result};
 use crate::values::{self, CommaList};
 
-/// Where logs go that nobody has named a folder for.
+/// The default folder of logs.
 const LOGS: &str = "logs";
 
 /// Starts parameter servers and trainers, and waits for them.
 ///
-/// Every process runs the same script; variables of its environment say what it is. With snapshots, processes
-/// that die are started again and go on where they were. On several machines, start a launcher on each of them
-/// with the same options. Exit codes: 0 if the job has finished, 1 if a process failed, 75 if the job was asked to
-/// end (SIGTERM, Ctrl-C) and the same command goes on with it, 128 and the signal if there is nothing to go on from.
+/// Every process runs the same script; variables of its environment tell its role. With snapshots, processes
+/// that die are started again and resume where they were. On several machines, start a launcher on each of
+/// them with the same options. Exit codes: 0 if the job has finished, 1 if a process failed, 75 if the job
+/// was asked to end (SIGTERM, Ctrl-C) and the same command resumes it, 128 and the signal if there is nothing
+/// to resume from.
 #[derive(Args)]
 #[command(
     rename_all = "snake_case",
@@ -81,21 +82,20 @@ pub(crate) struct LaunchPs {
     engine: Engine,
 }
 
-/// What happens when a process dies.
+/// The reaction to the death of a process.
 #[derive(Args)]
 #[command(rename_all = "snake_case", next_help_heading = "When a process dies")]
 struct WhenDead {
     /// Where snapshots of the job go
     ///
-    /// A launcher that is started again with the same folder goes on where the job was. The folder snapshots in that of logs if
-    /// only --snapshot_secs or --max_restarts is given; with --on, NAME-snapshots, on a disk that all
-    /// machines share.
+    /// A launcher that is started again with the same folder resumes the job. The folder snapshots in that of logs if only
+    /// --snapshot_secs or --max_restarts is given; with --on, NAME-snapshots, on a disk that all machines share.
     #[arg(long, value_name = "DIR")]
     snapshot_dir: Option<PathBuf>,
     /// How often snapshots are written [default: 1; with --on: 10]
     #[arg(long, value_name = "S", value_parser = values::some_seconds)]
     snapshot_secs: Option<Duration>,
-    /// Go on from the snapshots in DIR, also with other numbers of processes
+    /// Resume from the snapshots in DIR, also with other numbers of processes
     #[arg(long, value_name = "DIR")]
     resume: Option<PathBuf>,
     /// How often a process that died is started again within 10 minutes [default: 5 with snapshots, otherwise 0]

@@ -9,7 +9,7 @@ use fleet::render::RenderOptions;
 use super::pods::Pods;
 use crate::values::{self, CommaList, CommandWords};
 
-/// Who starts the processes.
+/// The engine that starts the processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OnEngine {
     Slurm,
@@ -64,8 +64,9 @@ impl<'a, E: PartialEq> EngineOption<'a, E> {
 pub(crate) struct Engine {
     /// Submit the job to an engine and follow it: prints what its processes say, ends with its exit code
     ///
-    /// SIGINT and SIGTERM end the job, and this command with exit code 75: the same command goes on. On ray, RAY_ADDRESS says which cluster. Options of another engine, and
-    /// those above about this machine, are refused; on all but ray, so are those about watching.
+    /// SIGINT and SIGTERM end the job, and this command with exit code 75: the same command resumes it. On
+    /// ray, RAY_ADDRESS says which cluster. Options of another engine, and those above about this machine,
+    /// are refused; on all but ray, so are those about watching.
     #[arg(long, value_name = "ENGINE")]
     pub(crate) on: Option<OnEngine>,
     /// slurm, mpi, k8s: name of the job [default: that of the script]

@@ -1,4 +1,4 @@
-//! `paddlewheel render`: what to submit to a cluster.
+//! `paddlewheel render`: manifests and scripts for a cluster.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::print;
 use crate::error::{Error, Result};
 use crate::values;
 
-/// What is printed.
+/// The kind of output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Manifest {
     /// A Job and a disk for each server, an indexed Job for trainers and a headless Service

@@ -34,7 +34,7 @@ impl Run {
         let python = caller.interpreter()?;
         if let Some(other) = python.other_paddle() {
             let (text, other) = ("`import paddle` means paddlewheel here", other.display());
-            // A closed stderr is no reason not to train.
+            // A closed stderr is not a reason to stop training.
             let _ = writeln!(io::stderr(), "paddlewheel: {text}, not the one in {other}");
         }
         Err(python.exec(&self.script).into())

@@ -96,9 +96,9 @@ impl Serve {
         let threads = self.threads.unwrap_or(Settings::default().threads);
         let settings = Settings { host: self.host, port: self.port, threads, limits };
         let files = ModelFiles { model: self.model_filename, params: self.params_filename };
-        // The usual way of ending a server is no error.
+        // The usual way of ending a server is not an error.
         let signals = Signals::watch()?;
-        // A large model takes long to load: whoever asks is told so.
+        // A large model takes long to load: the server already answers that it is not ready.
         let server = PredictionServer::listen(&settings)?;
         let predictor = Predictor::load_files(&self.dir, files)?;
         if self.follow {

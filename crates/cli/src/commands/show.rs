@@ -1,4 +1,4 @@
-//! `paddlewheel show`: what was saved.
+//! `paddlewheel show`: the contents of a saved folder.
 
 use std::path::PathBuf;
 
@@ -17,7 +17,7 @@ Examples:
   paddlewheel show model
   paddlewheel show model --svg model.svg")]
 pub(crate) struct Show {
-    /// What a save wrote
+    /// The saved folder
     #[arg(value_name = "DIR")]
     dir: PathBuf,
     /// Draw the program into this file instead

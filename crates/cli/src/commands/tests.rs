@@ -264,7 +264,7 @@ fn options_of_fit_are_settings() {
     assert_eq!(made.settings.architecture, ctr::Architecture::Fm);
     assert_eq!(made.settings.hidden, [8, 4]);
     assert_eq!(made.settings.kinds["a=b"], ctr::FeatureKind::Count);
-    // What is usual depends on the loss.
+    // The defaults depend on the loss.
     let made = fit("fit a --epochs 3 --loss squared --target y --validation 0.2 --column a=number");
     assert_eq!((made.settings.epochs, made.settings.dim), (3, 16));
     assert_eq!((made.settings.validation, made.validation), (Some(0.2), None));

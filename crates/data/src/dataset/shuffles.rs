@@ -85,8 +85,8 @@ impl Dataset {
         }
     }
 
-    /// Holds what [`Dataset::global_shuffle_kept`] kept in a file, and asks nobody for it. Before it
-    /// the dataset must hold what it held before that shuffle.
+    /// Loads the samples that [`Dataset::global_shuffle_kept`] wrote to a file, without an exchange.
+    /// Before it the dataset must hold the samples that it held before that shuffle.
     ///
     /// A file that is not there was removed because a later one took its place. Then the dataset only
     /// counts its samples ([`SampleCounts`]), until it takes that one.
@@ -106,9 +106,9 @@ impl Dataset {
         Ok(())
     }
 
-    /// The file that the last global shuffle has kept its samples in. When nobody else has this handle
-    /// any more, the dataset is gone or holds other samples; then only a process needs the file that
-    /// goes back behind that.
+    /// The file with the samples of the last global shuffle. When the caller has the only handle left,
+    /// the dataset is gone or holds other samples; then only a process that goes back behind that
+    /// needs the file.
     pub fn share(&self) -> Option<Arc<Path>> {
         self.share.clone()
     }

@@ -102,7 +102,7 @@ impl Dataset {
         self.facts().digest()
     }
 
-    /// What decides which samples a pass reads now.
+    /// The facts that determine the samples of a pass now.
     pub(super) fn facts(&self) -> Facts {
         let memory = HeldSamples { n_samples: self.len(), n_shuffles: self.n_shuffles };
         Facts::of(self.kind, &self.settings, memory)

@@ -178,7 +178,7 @@ fn a_command_that_never_ends_ends_with_its_reader() {
         assert_eq!(ids(&readers[0].next().unwrap().unwrap()), [5, 5]);
     }
     let pid = std::fs::read_to_string(&mark).unwrap();
-    // The readers alone: the dataset goes on.
+    // The readers alone: the dataset stays.
     drop(readers);
     let stat = Path::new("/proc").join(pid.trim()).join("stat");
     let alive = || std::fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z "));
@@ -291,7 +291,7 @@ impl Exchange for Seat<'_> {
     }
 }
 
-/// What each of three trainers holds after a global shuffle of their lines.
+/// The samples of each of three trainers after a global shuffle of their lines.
 fn exchanged(texts: &[&str; 3], ready: impl Fn(&mut Dataset) + Sync) -> Vec<Vec<i64>> {
     let table = Table { parts: Mutex::new(vec![Vec::new(); 3]), all_here: Barrier::new(3) };
     thread::scope(|scope| {

@@ -66,7 +66,7 @@ enum GatheredValues {
     Whole(Vec<i64>),
     Float(Vec<f64>),
     Mixed(Vec<ColumnNumber>),
-    /// What a unit of the file is in nanoseconds, and microseconds.
+    /// Nanoseconds in a unit of the file, and the times in microseconds.
     Time(i128, Vec<i64>),
     Text(Texts),
 }

@@ -1,4 +1,4 @@
-//! What the name of a file says about where it is.
+//! The place of a file, from its name.
 
 use crate::error::{Error, Result};
 
@@ -40,7 +40,7 @@ pub(super) struct HdfsPath<'a> {
     pub(super) tls: bool,
 }
 
-/// What the port of an address is for.
+/// The protocol at the port of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PortOf {
     /// HTTP, as the name says.

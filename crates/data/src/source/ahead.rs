@@ -1,4 +1,4 @@
-//! A file elsewhere as a stream: a thread reads a bounded part of it ahead, and goes on where a
+//! A file elsewhere as a stream: a thread reads a bounded part of it ahead, and resumes where a
 //! connection broke.
 
 use std::io::{self, Read};
@@ -22,10 +22,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 pub(crate) struct ReadAhead {
     pieces: Receiver<Result<Vec<u8>>>,
     piece: Vec<u8>,
-    /// What of the piece was given out.
+    /// Bytes of the piece that were given out.
     at: usize,
     stop: Arc<AtomicBool>,
-    /// Nobody reads any more.
+    /// The reader is gone.
     left: Arc<AtomicBool>,
     version: Version,
 }

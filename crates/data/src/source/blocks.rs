@@ -54,7 +54,7 @@ impl RemoteBlocks {
         self.0.version.digest()
     }
 
-    /// What went wrong in the store, if something did.
+    /// The error of the store, if there was one.
     pub(crate) fn failure(&self) -> Option<Error> {
         self.0.failed.lock().even_if_poisoned().take()
     }

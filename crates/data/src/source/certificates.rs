@@ -1,4 +1,5 @@
-//! Who may vouch for `https` servers: the system's list, or one of the user's.
+//! The authorities that `https` servers are checked against: the system's list, or one of the
+//! user's.
 
 use std::path::Path;
 
@@ -15,7 +16,7 @@ const SYSTEM: [&str; 5] = [
     "/etc/ssl/cert.pem",
 ];
 
-/// The certificates of this file, or the system's. A system without a list trusts nobody.
+/// The certificates of this file, or the system's. A system without a list trusts no server.
 pub(super) fn trusted(file: Option<&Path>) -> Result<RootCerts> {
     let path = match file {
         Some(path) => path,

@@ -1,6 +1,7 @@
 //! Lists of files with patterns: `*`, `?`, `[a-z]` within a name, and `**` for any folders.
 //!
-//! What a pattern matches is sorted, so that no result depends on the order in which a store lists.
+//! The matches of a pattern are sorted, so that no result depends on the order in which a store
+//! lists.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -107,9 +108,9 @@ fn keys(name: &str, key: &str, bucket: &dyn ObjectList, stores: &Stores) -> Resu
     }
 }
 
-/// What is in folders.
+/// A file system that lists folders.
 pub(super) trait Folders {
-    /// What is in a folder; nothing if it is none.
+    /// The entries of a folder; none if it is not a folder.
     fn entries(&self, folder: &str) -> Result<Vec<FolderEntry>>;
 }
 
@@ -132,7 +133,7 @@ impl Folders for Local {
         let mut entries = Vec::new();
         for entry in std::fs::read_dir(path).map_err(failed)? {
             let entry = entry.map_err(failed)?;
-            // A name that is no text cannot be in a list of texts.
+            // A name that is not Unicode cannot be in a list of texts.
             let Ok(name) = entry.file_name().into_string() else { continue };
             entries.push(FolderEntry { is_dir: entry.path().is_dir(), name });
         }
@@ -143,7 +144,7 @@ impl Folders for Local {
 /// A walk through folders.
 struct NameWalk<'a> {
     folders: &'a dyn Folders,
-    /// What stands before the path in the names that are found.
+    /// The text before the path in the names that are found.
     prefix: &'a str,
     pattern: &'a str,
 }

@@ -52,7 +52,8 @@ const UGI: &str = "hadoop.job.ugi";
 const HTTP_ADDRESS: &str = "dfs.namenode.http-address";
 
 impl HdfsAccess {
-    /// With the settings of Hadoop that are known here: who asks (`user,password`), and whom.
+    /// With the settings of Hadoop that are known here: the user (`user,password`), and the name
+    /// node.
     pub fn with(&self, configs: &BTreeMap<String, String>) -> Self {
         let known = |name: &str| configs.get(name).filter(|value| !value.is_empty()).cloned();
         let user = known(UGI).map(|ugi| ugi.split(',').next().unwrap_or_default().to_string());
@@ -129,7 +130,7 @@ impl HdfsClient {
         }
     }
 
-    /// What is at a path; `None` if nothing is.
+    /// The file or folder at a path; `None` if there is none.
     pub fn entry(&self, path: &str) -> Result<Option<HdfsEntry>> {
         let found = match &self.way {
             Way::Command(command) => return Ok(command.list(&["-d", path])?.into_iter().next()),
@@ -157,7 +158,7 @@ impl HdfsClient {
         Ok(self.entry(path)?.is_some_and(|entry| !entry.is_dir))
     }
 
-    /// What is in a folder, by name; of a file, the file. Nothing if nothing is there.
+    /// The entries of a folder, by name; of a file, the file. Empty if the path does not exist.
     pub fn list(&self, path: &str) -> Result<Vec<HdfsEntry>> {
         let node = match &self.way {
             Way::Command(command) => return command.list(&[path]),

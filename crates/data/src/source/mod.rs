@@ -1,8 +1,8 @@
 //! Files that are not on this machine: opened at any byte, read ahead, tried again.
 //!
-//! A kind of store is one file here: it makes one request and says how it went. What is the same for
-//! all of them (patience, going on at the byte where a connection broke, noticing that a file has
-//! changed) is here once.
+//! A kind of store is one file here: it makes one request and reports the outcome. The common parts
+//! (patience, resuming at the byte where a connection broke, noticing that a file has changed) are
+//! here once.
 
 mod address;
 mod ahead;
@@ -58,7 +58,7 @@ pub(crate) fn read_lists(text: &str) -> usize {
 /// For how long a store that cannot be reached is tried again.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How files elsewhere are reached. What a process is told of it by its environment, `fleet` reads.
+/// Access to files elsewhere. `fleet` reads the settings of the environment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stores {
     /// `s3://` files.
@@ -69,7 +69,7 @@ pub struct Stores {
     pub azure: AzureAccess,
     /// `hdfs://` files.
     pub hdfs: HdfsAccess,
-    /// A file with the certificates of those who may vouch for `https` servers; none: the system's.
+    /// A file with the certificates of trusted authorities for `https` servers; none: the system's.
     pub certificates: Option<PathBuf>,
     /// For how long a store that cannot be reached is tried again.
     pub patience: Duration,
@@ -88,7 +88,7 @@ impl Default for Stores {
     }
 }
 
-/// What is known of a file's contents without reading them.
+/// Facts about a file's contents that are known without reading them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Version {
     /// Bytes, if the store says it.

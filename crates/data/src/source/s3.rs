@@ -13,15 +13,15 @@ use super::web::{Reply, RequestHeader, Web, element};
 use super::{Opening, StoreFile};
 use crate::error::{Error, Result};
 
-/// The region of requests unless another is said.
+/// The region of requests unless another is set.
 const REGION: &str = "us-east-1";
 
-/// Where objects are, and who asks for them.
+/// The store of objects, and the source of its keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct S3Access {
     /// `http://host:port` of another store than Amazon's.
     pub endpoint: Option<String>,
-    /// The region; `us-east-1` if none is said.
+    /// The region; `us-east-1` if none is set.
     pub region: Option<String>,
     /// The source of the key that signs requests.
     pub key: S3KeySource,
@@ -40,7 +40,7 @@ pub(super) struct Bucket {
     /// `http` or `https`.
     scheme: String,
     host: String,
-    /// What stands before the key, encoded.
+    /// The part of the path before the key, encoded.
     base: String,
     region: String,
     keys: Arc<S3Keys>,
@@ -140,7 +140,7 @@ impl ObjectList for Bucket {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct KeyList {
     pub(super) keys: Vec<String>,
-    /// What to ask for the next page with.
+    /// The token that asks for the next page.
     pub(super) next: Option<String>,
 }
 
@@ -199,7 +199,7 @@ pub(super) fn encoded(text: &str, free: &str) -> String {
     out
 }
 
-/// What was percent-encoded; a plus is a space.
+/// Decodes percent-encoded text; a plus is a space.
 fn decoded(text: &str) -> String {
     let mut out = Vec::new();
     let mut rest = text.as_bytes();

@@ -1,4 +1,4 @@
-//! Patience: what failed is tried again, for a while and with pauses.
+//! Patience: requests that failed are repeated, for a while and with pauses.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -67,7 +67,7 @@ impl Tries {
         self.n += 1;
         let pause = (PAUSE * 2_u32.saturating_pow(self.n - 1)).min(PAUSE_MAX);
         let until = Instant::now() + pause;
-        // What a pause would take too long for is given up at once.
+        // Give up at once if the pause would end after the limit.
         if until > since + self.patience {
             let (file, n_tries) = (self.file.clone(), self.n);
             return Err(Error::Unreachable {

@@ -20,7 +20,7 @@ const SILENCE_MAX: Duration = Duration::from_secs(30);
 const TEXT_BYTES_MAX: u64 = 64 << 20;
 /// Characters of a server's reason that an error tells.
 const REASON_MAX: usize = 300;
-/// What a server says when it has too much to do, or something behind it is away.
+/// The answers of a server that is overloaded, or that does not reach something behind it.
 const PASSING: [u16; 7] = [408, 425, 429, 500, 502, 503, 504];
 
 /// A client that keeps its connections.
@@ -130,7 +130,7 @@ impl Web {
         Ok(Self { agent: agent(5), straight: agent(0) })
     }
 
-    /// One request. What is no success is an answer nevertheless.
+    /// One request. A status that is not a success is an answer nevertheless.
     pub(super) fn get(
         &self,
         url: &str,
@@ -208,7 +208,7 @@ fn failure(error: &ureq::Error) -> StoreFailure {
     }
 }
 
-/// What a server says in XML (S3), in JSON (WebHDFS) or in words.
+/// The reason in a server's answer: XML (S3), JSON (WebHDFS) or words.
 fn reason(text: &str) -> String {
     if let Ok(json) = serde_json::from_str::<serde_json::Value>(text) {
         let said = &json["RemoteException"];
@@ -218,7 +218,7 @@ fn reason(text: &str) -> String {
     }
     let said = [element(text, "Code"), element(text, "Message")];
     if said[0].is_empty() {
-        // A page is of no use in an error.
+        // An HTML page does not help in an error.
         return if text.contains('<') { String::new() } else { shortened(text.trim()) };
     }
     shortened(&said.join(": "))

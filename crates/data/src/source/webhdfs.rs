@@ -17,7 +17,7 @@ const PORTS: [u16; 2] = [9870, 50070];
 /// With TLS.
 const PORT_TLS: u16 = 9871;
 
-/// Which name node, and who asks it.
+/// The name node, and the user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HdfsAccess {
     /// Whose rights are used.
@@ -41,7 +41,7 @@ pub(super) struct NameNode {
     web: Arc<Web>,
 }
 
-/// What a name node knows of a file or folder.
+/// A name node's facts about a file or folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FileStatus {
     /// Its name in the folder that was asked for; empty for what was asked for itself.
@@ -156,7 +156,7 @@ impl NameNode {
         FileStatus::read(&self.json(path, "GETFILESTATUS")?["FileStatus"])
     }
 
-    /// What is in a folder, by name; of a file, the file.
+    /// The entries of a folder, by name; of a file, the file.
     pub(super) fn list(&self, path: &str) -> std::result::Result<Vec<FileStatus>, StoreFailure> {
         FileStatus::list(&self.json(path, "LISTSTATUS")?)
     }
@@ -192,7 +192,7 @@ fn addresses(place: &HdfsPath<'_>) -> Vec<String> {
 }
 
 impl FileStatus {
-    /// What a name node says of a folder, as text.
+    /// Reads a name node's list of a folder, as text.
     pub(super) fn read_list(text: &str) -> std::result::Result<Vec<Self>, StoreFailure> {
         Self::list(&json(text)?)
     }

@@ -13,7 +13,7 @@ pub(crate) struct ServedFile {
     pub(crate) etag: String,
 }
 
-/// What the server does wrong.
+/// The faults of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// It answers with this status.
@@ -27,7 +27,7 @@ pub(crate) enum Fault {
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) files: BTreeMap<String, ServedFile>,
-    /// What goes wrong with the next requests, one each.
+    /// The faults of the next requests, one each.
     pub(crate) faults: Vec<Fault>,
     /// Whether it knows ranges.
     pub(crate) has_ranges: bool,

@@ -9,10 +9,10 @@ use super::proto::{InputNote, NodeField, ValueInfo};
 use crate::contents::{Contents, HeldForm, HeldVar};
 use crate::error::{Error, Result};
 
-/// What a user can do about an op that has no counterpart.
+/// Advice about an op that has no counterpart.
 pub(super) const CUT: &str = "Save the model again with targets before this op, and compute the rest \
     where you use the model";
-/// What a user can do about a value that is known only when the program runs.
+/// Advice about a value that is known only when the program runs.
 pub(super) const FIXED: &str = "Build the program with a fixed value there, and save it again";
 
 /// An op, the graph so far, and where parameters are.
@@ -93,13 +93,13 @@ impl Convert<'_> {
         }
     }
 
-    /// What the program says of a variable.
+    /// The description of a variable in the program.
     pub(super) fn meta_of(&self, var: &str) -> Result<Meta> {
         let found = self.program.find_var(0, var).map(|var| var.meta.clone());
         found.ok_or_else(|| self.refuse(format!("the program does not describe `{var}`"), CUT))
     }
 
-    /// What the program says of the variable at an input port.
+    /// The description of the variable at an input port.
     pub(super) fn meta(&self, port: &str) -> Result<Meta> {
         match self.op.input_names(port).first() {
             Some(var) => self.meta_of(var),
@@ -115,7 +115,7 @@ impl Convert<'_> {
         Ok(self.meta(port)?.dtype)
     }
 
-    /// What the program says of the variable at an output port.
+    /// The description of the variable at an output port.
     pub(super) fn out_meta(&self, port: &str) -> Result<Meta> {
         match self.op.output_names(port).first() {
             Some(var) => self.meta_of(var),

@@ -61,7 +61,7 @@ pub(super) fn fill_constant_batch_size_like(c: &mut Convert<'_>) -> Result<()> {
     let size = c.node("Gather", &[&sizes, &place], int("axis", 0));
     let mut parts = Vec::new();
     for (sizes, is_batch) in [(&shape[..to as usize], false), (&[], true), (after, false)] {
-        // A list without numbers is no constant that all readers take.
+        // Not all readers accept a constant without numbers.
         match (is_batch, sizes.is_empty()) {
             (true, _) => parts.push(size.clone()),
             (false, true) => {}

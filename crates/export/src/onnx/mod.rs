@@ -2,7 +2,7 @@
 //!
 //! Ops are converted one by one ([`table`] lists them, one file for each family); variables keep their
 //! names. A look-up is a Gather. If only some rows of a table exist, or if it is too large for a file, then
-//! what the look-up finds is an input of the graph.
+//! the rows that the look-up finds are an input of the graph.
 
 mod activation;
 mod compare;
@@ -36,7 +36,7 @@ use proto::{BYTES_MAX, OnnxFile, ValueInfo};
 pub struct OnnxOptions {
     /// Every sequence that is fed has exactly one id.
     pub one_id: bool,
-    /// Larger tables are no part of the file.
+    /// Larger tables are not part of the file.
     pub table_bytes_max: u64,
 }
 

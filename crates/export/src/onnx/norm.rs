@@ -7,7 +7,7 @@ use super::graph::number_of;
 use super::proto::NodeField;
 use crate::error::Result;
 
-/// What to do about an op that is still in training.
+/// Advice about an op that is still in training.
 const TEST: &str =
     "Save the model with fluid.io.save_inference_model, which turns training off in its ops";
 

@@ -146,7 +146,7 @@ impl OnnxConstant {
     }
 }
 
-/// What stands before a field of this many bytes.
+/// The bytes before a field of this length.
 fn length_head(number: u32, n_bytes: u64) -> Vec<u8> {
     let mut head = vec![(number << 3 | 2) as u8];
     let mut left = n_bytes;
@@ -161,7 +161,7 @@ fn length_head(number: u32, n_bytes: u64) -> Vec<u8> {
 /// A file as bytes, without a second copy of its constants.
 pub(super) struct EncodedModel<'a> {
     before: Vec<u8>,
-    /// What stands before the numbers of each constant, and the constant.
+    /// The bytes before the numbers of each constant, and the constant.
     constants: Vec<(Vec<u8>, &'a OnnxConstant)>,
     after: Vec<u8>,
     pub(super) n_bytes: u64,

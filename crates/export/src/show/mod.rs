@@ -1,4 +1,4 @@
-//! What a folder holds, for people.
+//! The contents of a folder, for people.
 
 mod layout;
 mod snapshots;
@@ -22,15 +22,15 @@ const PLUMBING: [&str; 5] = ["op_callstack", "op_device", "op_namescope", "op_ro
 /// Longer texts are cut in tables.
 const CELL_MAX: usize = 60;
 
-/// What a folder holds, as text: variables, programs, and what is known of the saves that wrote it.
-/// Control characters in names are written out.
+/// The contents of a folder, as text: variables, programs, and the facts about the saves that wrote
+/// it. Control characters in names are written out.
 pub fn text(path: &Path) -> Result<String> {
     Ok(printable(&whole_text(path)?).into_owned())
 }
 
 fn whole_text(path: &Path) -> Result<String> {
     if !path.exists() {
-        // A prefix of fluid.save is no file itself.
+        // A prefix of fluid.save is not a file itself.
         return Contents::read(path).map(|contents| contents_text(path, &contents));
     }
     if let Some(text) = snapshots::text(path)? {

@@ -1,4 +1,4 @@
-//! The folder that a job keeps its snapshots in: what can be said of it without reading them.
+//! The folder of a job's snapshots: the facts that are known without reading them.
 
 use std::fmt::Write;
 use std::fs;
@@ -8,10 +8,10 @@ use super::table::{ColumnSide, TextTable};
 use super::{counted, grouped};
 use crate::error::{Error, Result};
 
-/// What the file `job` of such a folder begins with.
+/// The first words of the file `job` of such a folder.
 const HEAD: &str = "paddlewheel job ";
 
-/// What the folder holds; `None` if it is no folder of snapshots.
+/// The contents of the folder; `None` if it is not a folder of snapshots.
 pub(super) fn text(path: &Path) -> Result<Option<String>> {
     let Ok(job) = fs::read_to_string(path.join("job")) else { return Ok(None) };
     if !job.starts_with(HEAD) {

@@ -50,7 +50,7 @@ impl JobSet<'_> {
         Ok(Role { kind, id, n_trainers, servers, trainers: Vec::new() })
     }
 
-    /// What this pod does, and the name of the replicated job that serves.
+    /// The role of this pod, and the name of the replicated job that serves.
     fn kind(&self, own: &FoundVar) -> Result<(RoleKind, String)> {
         if let Some((server, _)) = NAMES.iter().find(|(server, _)| *server == own.value) {
             return Ok((RoleKind::Server, server.to_string()));

@@ -68,7 +68,7 @@ fn started(vars: EnvVars<'_>) -> Result<Option<Started>> {
     }
 }
 
-/// What a process says of itself.
+/// The facts that a process states about itself at the rendezvous.
 struct Who {
     side: Side,
     rank: Option<u32>,

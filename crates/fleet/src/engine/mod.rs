@@ -1,4 +1,4 @@
-//! Who a process is, from what the engine that started it has put into its environment.
+//! The identity of a process, from the environment variables of the engine that started it.
 //!
 //! One function for each engine. It gives nothing if the engine did not start this process, and an
 //! error that names a variable if the engine's environment is not complete. *Add an engine: a
@@ -23,7 +23,7 @@ use crate::lines;
 use crate::ready::Watch;
 use crate::role::{self, Role, RoleKind};
 
-/// What the processes of a job are.
+/// The kinds of processes in a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobMembers {
     /// Servers and trainers.
@@ -32,7 +32,7 @@ pub enum JobMembers {
     Trainers,
 }
 
-/// Who a process is, as far as its environment says.
+/// The identity of a process, as far as its environment tells it.
 #[derive(Clone, Debug)]
 pub enum Identity {
     /// All that there is to know.
@@ -57,18 +57,19 @@ const ENGINES: &[(&str, Read)] = &[
     ("MPICH", mpi::mpich),
 ];
 
-/// Who this process is: Fluid's `PaddleCloudRoleMaker`, on every engine.
+/// The identity of this process: Fluid's `PaddleCloudRoleMaker`, on every engine.
 pub fn identity(var: &dyn Fn(&str) -> Option<String>, members: JobMembers) -> Result<Identity> {
     for (_, read) in ENGINES {
         if let Some(found) = read(EnvVars(var), members)? {
             return Ok(found);
         }
     }
-    // Nobody started this process: say which of Paddle's variables is missing.
+    // No engine started this process: name the missing one of Paddle's variables.
     explicit(var, members).map(Identity::Known)
 }
 
-/// Who this process is among those of `mpirun`, two a machine: Fluid's `MPISymetricRoleMaker`.
+/// The identity of this process among those of `mpirun`, two a machine: Fluid's
+/// `MPISymetricRoleMaker`.
 pub fn mpi_identity(var: &dyn Fn(&str) -> Option<String>) -> Result<Identity> {
     mpi::symmetric(EnvVars(var))
 }

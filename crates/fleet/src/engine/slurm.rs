@@ -33,7 +33,7 @@ pub(super) fn started(vars: EnvVars<'_>) -> Result<Option<Started>> {
     let n = vars.with(&env::SLURM_SIZE[1..], ENGINE, &seen);
     let n = vars.first(env::SLURM_SIZE).map_or(n, Ok)?.count()?;
     // The batch script itself has rank 0 of all tasks, and no step: it would wait for tasks that
-    // nobody starts.
+    // never start.
     if n > 1 {
         vars.with(env::SLURM_STEP, ENGINE, &seen)?;
     }

@@ -34,7 +34,7 @@ fn refused(list: &[Environment<'_>], expected: &str) {
 
 use JobMembers::{Both, Trainers};
 
-/// `mpirun.openmpi -np 4`, what others use of it.
+/// `mpirun.openmpi -np 4`: the variables that this crate reads.
 const OPEN_MPI: Environment<'_> = &[
     ("OMPI_APP_CTX_NUM_PROCS", "4"),
     ("OMPI_COMM_WORLD_LOCAL_RANK", "2"),
@@ -219,7 +219,7 @@ fn indexed_jobs() {
     refused(&[&one[..2]], "PADDLE_TRAINERS_NUM is not set");
     refused(&[&one[..1], &one[2..]], "HOSTNAME is not set");
     refused(&[&[("HOSTNAME", "other")], one], "HOSTNAME is `other`");
-    // What `paddlewheel render k8s` sets: servers by name, trainers by number.
+    // The variables of `paddlewheel render k8s`: servers by name, trainers by number.
     let listed: Environment<'_> = &[
         ("PADDLE_PSERVERS_IP_PORT_LIST", "job-server-0.job:6174,job-server-1.job:6174"),
         ("PADDLE_TRAINERS_NUM", "2"),
@@ -293,7 +293,7 @@ fn paddles_own_variables_go_first() {
     refused(&[&[]], "PADDLE_PSERVERS_IP_PORT_LIST is not set");
 }
 
-/// What a process says at the rendezvous.
+/// The request of a process at the rendezvous.
 fn asks(list: &[Environment<'_>], members: JobMembers) -> Rendezvous {
     match find(&list.concat(), members) {
         Ok(Identity::Asks(meeting)) => *meeting,

@@ -30,7 +30,7 @@ pub(super) fn identity(vars: EnvVars<'_>, members: JobMembers) -> Result<Option<
     Ok(Some(Identity::Known(role)))
 }
 
-/// What this pod does: as `TRAINING_ROLE` says, or by the list its name is in.
+/// The role of this pod: from `TRAINING_ROLE`, or by the list that has its name.
 fn kind(
     vars: EnvVars<'_>,
     seen: &FoundVar,

@@ -1,4 +1,4 @@
-//! What a launcher tells people: lines, and on a terminal one that shows that it is alive.
+//! Output of a launcher for people: lines, and on a terminal a progress line.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -39,12 +39,12 @@ impl Console {
         Self { out, is_stderr: false, is_terminal: false, job: None, drawn: None }
     }
 
-    /// Whether somebody looks at it.
+    /// Whether the output is a terminal.
     pub(super) fn is_terminal(&self) -> bool {
         self.is_terminal
     }
 
-    /// Writes a line. That nobody listens any more does not end a job.
+    /// Writes a line. A closed output does not end a job.
     pub fn say(&mut self, line: &str) {
         if self.is_stderr && logging::format() == LogFormat::Json {
             tracing::info!(target: "paddlewheel::launcher", "{line}");
@@ -53,7 +53,7 @@ impl Console {
         self.pass(line);
     }
 
-    /// Writes a line of somebody else, as it is.
+    /// Writes a line of another process, as it is.
     pub(super) fn pass(&mut self, line: &str) {
         let out = &mut self.out;
         logging::apart(|| {
@@ -74,7 +74,7 @@ impl Console {
         job.set_words(words);
     }
 
-    /// The job is over: nothing moves any more.
+    /// Removes the progress line: the job is over.
     pub(super) fn end_progress(&mut self) {
         self.job = None;
     }
@@ -99,7 +99,7 @@ mod tests {
         }
     }
 
-    /// What a terminal gets is seen by test_logs.py, through one.
+    /// test_logs.py checks the output to a terminal.
     #[test]
     fn a_file_gets_lines_only() {
         let page = Page::default();

@@ -2,7 +2,7 @@
 //! same time do not write into one folder either way.
 //!
 //! `logs/20261117-184501-3f9a` is the folder of a job that began then. `logs/latest` leads to the newest one, and
-//! `logs/workerlog.0`, where Fluid's users look, into it. A launcher that goes on with a job goes on with its logs.
+//! `logs/workerlog.0`, where Fluid's users look, into it. A launcher that resumes a job appends to its logs.
 
 use std::fs::{self, File, TryLockError};
 use std::io::ErrorKind;
@@ -22,17 +22,17 @@ const NAME_MAX: usize = 200;
 const LATEST: &str = "latest";
 /// In the folder of snapshots: where the logs of the job are.
 const NOTE: &str = "logs";
-/// The folder of snapshots inside of the one of logs, if nobody names another.
+/// The folder of snapshots inside the one of logs, unless the user names another.
 const SNAPSHOTS: &str = "snapshots";
 /// Names that are tried; more jobs do not begin in one second.
 const TRIES: u32 = 1000;
 
-/// What is known when a folder is taken.
+/// The input for choosing a folder.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LogRequest<'a> {
     /// The folder that was named, or the one in which jobs have theirs.
     pub(super) folder: &'a Path,
-    /// Nobody has named one.
+    /// The user has not named one.
     pub(super) is_own: bool,
     /// This machine, if the command line names it.
     pub(super) node: Option<&'a str>,
@@ -44,9 +44,9 @@ pub(super) struct LogRequest<'a> {
 #[derive(Debug)]
 pub(super) struct Logs {
     pub(super) folder: PathBuf,
-    /// Where snapshots go, if nobody names a folder for them.
+    /// The folder of snapshots, unless the user names another.
     pub(super) snapshots: PathBuf,
-    /// What to tell the user, if it is not the one that was asked for.
+    /// A line for the user, if the folder differs from the one that was asked for.
     pub(super) line: Option<String>,
     /// The folder in which this job has its own.
     parent: Option<PathBuf>,
@@ -85,7 +85,7 @@ impl Logs {
         Self { folder, snapshots, line, parent: None, is_first: false, node, _lock: lock }
     }
 
-    /// Makes a folder, or goes on with the one of a job that has snapshots and is not over. The usual folder of
+    /// Makes a folder, or reuses the one of a job that has snapshots and is not over. The usual folder of
     /// snapshots stays where it is: the same command finds them again.
     fn own(request: &LogRequest<'_>) -> Result<Self> {
         let LogRequest { folder: parent, node, .. } = *request;
@@ -107,8 +107,8 @@ impl Logs {
         Ok(Self { folder, snapshots, line: None, parent, is_first, node, _lock: lock })
     }
 
-    /// Notes beside the snapshots of a job where its logs are. Without the note a launcher that goes on with the
-    /// job makes another folder, which is no reason to end.
+    /// Notes beside the snapshots of a job where its logs are. Without the note a launcher that resumes the job
+    /// makes another folder; that is not a reason to end.
     pub(super) fn note(&self, snapshots: &Path) {
         let full = std::path::absolute(&self.folder);
         if let (Ok(full), Some(_)) = (full, &self.parent) {
@@ -121,7 +121,7 @@ impl Logs {
     /// Lets people find the logs: `latest`, and the names that Fluid's users know.
     pub(super) fn publish(&self, job: &Job) {
         let logs = job.processes.iter().filter_map(|process| process.log.as_ref());
-        // Who follows a link finds a file. What cannot be written is said when the process is started.
+        // Create the files, so that no link dangles. The start of a process reports errors.
         if self.parent.is_some() {
             let create = |log: &PathBuf| File::options().create(true).append(true).open(log);
             logs.clone().for_each(|log| _ = create(log));
@@ -162,7 +162,7 @@ pub(super) fn unlink(log: &Path) {
     }
 }
 
-/// Makes or replaces a link at once. What is no link stays: it is somebody's file.
+/// Makes or replaces a link at once. A file that is not a link stays: it belongs to the user.
 fn link(path: &Path, target: &Path) {
     if fs::symlink_metadata(path).is_ok_and(|found| !found.is_symlink()) {
         return;
@@ -171,7 +171,7 @@ fn link(path: &Path, target: &Path) {
     let _ = durable::replace_link(path, target);
 }
 
-/// Makes a folder that nobody has made before.
+/// Makes a folder that does not exist yet.
 fn new_folder(parent: &Path, now: CalendarTime) -> std::io::Result<PathBuf> {
     fs::create_dir_all(parent)?;
     let mut id = std::process::id();

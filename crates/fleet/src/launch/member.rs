@@ -1,4 +1,4 @@
-//! One process of a job: how it is started, and started again, and what is said of its end.
+//! One process of a job: its starts and restarts, and the report of its end.
 
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -55,11 +55,11 @@ pub(super) struct Member {
     due: Option<Instant>,
     /// Why it is not.
     given_up: Option<Reason>,
-    /// Others have taken its place, or will: its end is no failure.
+    /// Others have taken its place, or will: its end is not a failure.
     retires: bool,
 }
 
-/// What a process is started with.
+/// The context in which processes are started.
 #[derive(Clone, Copy)]
 pub(super) struct Starter<'a> {
     pub(super) job: &'a Job,
@@ -165,7 +165,8 @@ impl Member {
         }
     }
 
-    /// Whether it is a server that found the job over when it started, and nobody came.
+    /// Whether it is a server that found the job over when it started, and that no trainer has
+    /// connected to.
     pub(super) fn found_job_over(&self) -> bool {
         let is_over = |line: &String| line.contains(ps::lines::JOB_OVER);
         self.process.kind == RoleKind::Server
@@ -190,13 +191,13 @@ impl Member {
     }
 
     fn send(&self, signal: Signal) {
-        // Nobody has waited for it: its number is nobody else's.
+        // The child has not been reaped: its process ID cannot belong to another process.
         if let (None, Some(pid)) = (self.status, Pid::from_raw(self.child.id().cast_signed())) {
             let _ = kill_process(pid, signal);
         }
     }
 
-    /// How it is, for who watches the job.
+    /// The state of the process, for monitors of the job.
     pub(super) fn told(&self) -> Told {
         let condition = match self.status {
             None => Condition::Running,
@@ -220,7 +221,7 @@ impl Member {
         self.process.set(name, value);
     }
 
-    /// Decides whether it is started again, if it has failed and nobody has decided yet.
+    /// Decides whether it is started again, if it has failed and the decision is open.
     pub(super) fn decide(&mut self, job: &Job, console: &mut Console) {
         if !self.has_failed() || self.given_up.is_some() {
             return;
@@ -258,7 +259,7 @@ impl Member {
         Ok(())
     }
 
-    /// Who it is and how it ended.
+    /// Its name and the way it ended.
     fn end(&self) -> String {
         let outside = "from outside of this job (somebody's kill, a scheduler, too little memory)";
         let how = match self.status.map(|status| (status.code(), status.signal())) {

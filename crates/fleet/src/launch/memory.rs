@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-/// What to do then.
+/// Advice to the user.
 pub(super) const ADVICE: &str = "There was not enough memory: give the job more (the limit of its container or control group), use more servers, \
      or smaller batches and tables";
 

@@ -1,9 +1,9 @@
 //! Starts all processes of a job on this machine: `launch_ps` with parameter servers, `launch`
 //! with trainers alone.
 //!
-//! **Invariant:** nobody is left behind. The processes and whatever they start are one group that
-//! ends with the launcher: when the job is done, when one of them fails, on a signal, and when the
-//! launcher itself is killed.
+//! **Invariant:** no process outlives its launcher. The processes and whatever they start are one
+//! group that ends with the launcher: when the job is done, when one of them fails, on a signal,
+//! and when the launcher itself is killed.
 
 mod console;
 mod logs;
@@ -63,7 +63,7 @@ fn run_ps(mut options: PsOptions, host: &Host, console: &mut Console) -> Result<
     let snapshots = recover::prepare(&mut job, &options, &logs, &flags)?;
     if let Some(folder) = &job.snapshots {
         logs.note(folder);
-        // Where the servers of another launcher were is out of date, and so is what nobody waits for any more.
+        // Drop the server list of an earlier launcher, and requests that have no waiting process.
         scale::begin(folder)?;
         let removed = train::server_list::remove(folder);
         let path = || folder.clone();

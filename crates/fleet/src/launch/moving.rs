@@ -32,7 +32,7 @@ const READY: Duration = Duration::from_secs(600);
 const TOGETHER: Duration = Duration::from_millis(300);
 /// How long servers may take to end, with a cut.
 const END: Duration = Duration::from_secs(40);
-/// How long new servers may take until they listen, before somebody is told that they do not.
+/// The time in which new servers must listen; after it the user is told that they do not.
 const LISTEN: Duration = Duration::from_secs(300);
 /// How long one may take to accept a connection.
 const ANSWER: Duration = Duration::from_millis(20);
@@ -59,9 +59,9 @@ enum MovePhase {
     Load,
 }
 
-/// What became of it.
+/// The state of the move.
 pub(super) enum Moved {
-    /// It goes on.
+    /// It continues.
     NotYet,
     /// The new servers have the job, as many as that.
     Done(usize),
@@ -91,7 +91,7 @@ impl Moving {
         Ok(Self { folder, request, endpoints, newcomers, stage: MovePhase::Start, since, ports })
     }
 
-    /// Goes on with it. Servers among `members` are replaced.
+    /// Takes the next step. Servers among `members` are replaced.
     pub(super) fn go_on(
         &mut self,
         starter: Starter<'_>,
@@ -146,7 +146,7 @@ impl Moving {
             let first = first.or((n_running < n_all).then(Instant::now));
             let is_late = first.is_some_and(|first| first.elapsed() >= TOGETHER);
             if is_late || self.since.elapsed() >= END {
-                // Nothing is lost: the job goes on from the last cut that all of them have.
+                // Nothing is lost: the job resumes from the last cut that all of them have.
                 servers(members).for_each(Member::kill);
             }
             self.stage = MovePhase::End(first);

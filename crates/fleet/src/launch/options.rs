@@ -1,4 +1,4 @@
-//! What launchers are asked for.
+//! Options of launchers.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,7 +9,7 @@ pub use crate::safety::SafetyOptions;
 pub use crate::script::ScriptCommand;
 pub use logging::LogFormat;
 
-/// What `launch_ps` was asked for. None: not asked.
+/// Options of `launch_ps`. None: not given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PsOptions {
     /// Trainers on this machine.
@@ -24,7 +24,7 @@ pub struct PsOptions {
     pub is_placed: bool,
     /// Where logs go.
     pub log_dir: PathBuf,
-    /// Nobody has named a folder: the job has one of its own in that one.
+    /// The user has not named a folder: the job gets its own inside that one.
     pub own_logs: bool,
     /// The form of lines.
     pub log_format: Option<LogFormat>,
@@ -34,18 +34,18 @@ pub struct PsOptions {
     pub node: Option<String>,
     /// Say what is started.
     pub is_verbose: bool,
-    /// What happens when a process dies.
+    /// The reaction to the death of a process.
     pub recovery: RecoveryOptions,
-    /// Who may take part.
+    /// Access to the job.
     pub safety: SafetyOptions,
-    /// Who may see what the job does.
+    /// Monitoring of the job.
     pub watch: WatchOptions,
-    /// What to start.
+    /// The script and its arguments.
     pub script: ScriptCommand,
 }
 
 impl PsOptions {
-    /// What is usual, for this script.
+    /// The defaults, for this script.
     pub fn new(script: ScriptCommand) -> Self {
         Self {
             n_trainers: 2,
@@ -67,7 +67,7 @@ impl PsOptions {
     }
 }
 
-/// What happens when a process dies, as far as the command line says it. None: not said.
+/// The reaction to the death of a process, from the command line. None: not given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecoveryOptions {
     /// How often a process is started again.
@@ -82,7 +82,7 @@ pub struct RecoveryOptions {
     pub grace: Option<Duration>,
 }
 
-/// Who may see what a job does.
+/// Monitoring of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatchOptions {
     /// Processes say what they do.
@@ -95,7 +95,7 @@ pub struct WatchOptions {
     pub tensorboard: Option<PathBuf>,
 }
 
-/// What `watch` was asked for.
+/// Options of `watch`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatchedProcesses {
     /// Where they answer.
@@ -106,7 +106,7 @@ pub struct WatchedProcesses {
     pub jsonl: Option<PathBuf>,
 }
 
-/// What `launch` was asked for. None: not asked.
+/// Options of `launch`. None: not given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CollectiveOptions {
     /// Processes on this machine.
@@ -129,16 +129,16 @@ pub struct CollectiveOptions {
     pub is_cloud: bool,
     /// Say what is started.
     pub is_verbose: bool,
-    /// Who may take part.
+    /// Access to the job.
     pub safety: SafetyOptions,
-    /// Who may see what the job does.
+    /// Monitoring of the job.
     pub watch: WatchOptions,
-    /// What to start.
+    /// The script and its arguments.
     pub script: ScriptCommand,
 }
 
 impl CollectiveOptions {
-    /// What is usual, for this script.
+    /// The defaults, for this script.
     pub fn new(script: ScriptCommand) -> Self {
         Self {
             n_processes: 1,
@@ -158,7 +158,7 @@ impl CollectiveOptions {
     }
 }
 
-/// What `scale` was asked for.
+/// Options of `scale`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScaleOptions {
     /// The folder of snapshots of the job.

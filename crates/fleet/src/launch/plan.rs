@@ -14,7 +14,7 @@ use crate::error::{Result, Usage};
 use crate::role::RoleKind;
 use crate::watching::HERE;
 
-/// What scripts are run with.
+/// The programs that run scripts.
 #[derive(Clone, Debug)]
 pub struct Host {
     /// The interpreter of `.py` scripts.
@@ -30,7 +30,7 @@ pub struct Host {
 pub(crate) struct Process {
     /// Its name in messages: `server 0`, `worker 1`.
     pub(crate) name: String,
-    /// What it does.
+    /// Its role.
     pub(crate) kind: RoleKind,
     /// Its number among those that do the same, on all machines.
     pub(crate) id: usize,
@@ -48,7 +48,7 @@ impl Process {
     }
 }
 
-/// Servers of a job, unless somebody says otherwise.
+/// The default number of servers of a job.
 pub(crate) const N_SERVERS: usize = 2;
 
 /// All that is started on this machine.
@@ -62,13 +62,13 @@ pub(crate) struct Job {
     pub(crate) n_began: Option<usize>,
     /// Trainers on all machines.
     pub(crate) n_trainers: usize,
-    /// What each of them runs.
+    /// The script of each of them.
     pub(crate) script: ScriptCommand,
     /// Whether other machines are part of it: then servers outlive the trainers of this one.
     pub(crate) is_wide: bool,
     /// Whether it continues without trainers that fail, as long as there are others.
     pub(crate) tolerates_lost_trainers: bool,
-    /// What happens when a process dies.
+    /// The reaction to the death of a process.
     pub(crate) policy: Policy,
     /// The folder of snapshots, if there is one.
     pub(crate) snapshots: Option<PathBuf>,
@@ -76,11 +76,11 @@ pub(crate) struct Job {
     pub(crate) server_nodes: Vec<String>,
     /// Why it cannot get another number of servers while it runs, if so.
     pub(crate) fixed_size: Option<&'static str>,
-    /// What all processes are told about who may take part.
+    /// The variables of access, for all processes.
     pub(crate) shared: SecretVars,
     /// Where it is written how processes are, if anybody watches.
     pub(crate) board: Option<Board>,
-    /// What is told at the start.
+    /// The lines to print at the start.
     pub(crate) lines: Vec<String>,
     /// The ports, ours until the job is over.
     pub(crate) _ports: Ports,

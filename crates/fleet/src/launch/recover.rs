@@ -15,8 +15,8 @@ use crate::recovery::Recovery;
 /// How long processes may take to write their snapshots when they are asked to end.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// Takes the folder of snapshots, if there is one, and completes the plan. What the command line says
-/// goes before what flags say.
+/// Takes the folder of snapshots, if there is one, and completes the plan. The command line takes
+/// precedence over flags.
 pub(super) fn prepare(
     job: &mut Job,
     options: &PsOptions,
@@ -71,9 +71,9 @@ pub(super) fn prepare(
     Ok(Some(snapshots))
 }
 
-/// A job whose number of servers was changed while it ran goes on with those that it has: the same command goes on with
-/// it. Its servers look for what is theirs in the folder, because they may have died before all had taken it over. The
-/// answer is the number of servers that it was started with, if so.
+/// Continues a job whose number of servers was changed while it ran, with the servers that it has: the same command
+/// resumes it. Its servers look for their rows in the folder, because they may have died before all had taken them
+/// over. Returns the number of servers that the job was started with, if it was changed.
 pub(super) fn go_on_scaled(
     options: &mut PsOptions,
     logs: &Logs,
@@ -100,7 +100,7 @@ pub(super) fn named(options: &RecoveryOptions, flags: &Flags) -> Option<PathBuf>
     folder.or_else(|| options.resume.clone()).or_else(|| flags.resume())
 }
 
-/// Whether somebody who names no folder wants snapshots all the same.
+/// Whether to take snapshots although the user has not named a folder.
 fn is_wanted(options: &RecoveryOptions, flags: &Flags) -> bool {
     let flagged = flags.given("max_restarts").is_some() && flags.max_restarts() > 0;
     options.max_restarts.map_or(flagged, |max| max > 0)

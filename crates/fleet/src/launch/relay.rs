@@ -1,4 +1,4 @@
-//! What processes say that share the output of their launcher, passed on line by line.
+//! Passes on the output of processes that share the output of their launcher, line by line.
 //!
 //! Python writes a line and its end one after the other, and longer lines in pieces. If several processes wrote to
 //! one terminal or file themselves, pieces of their lines would mix. So each has pipes of its own, and a thread for
@@ -22,11 +22,11 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 const BLOCK_BYTES: usize = 64 << 10;
 /// How long a pipe is waited for at once.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// How long the end of a line is waited for: who shows dots wants them to be seen.
+/// The longest wait for the end of a line: progress dots must become visible.
 const LINE_END: Duration = Duration::from_secs(1);
 /// How long a reader may take nothing at the end of a job.
 const READER_MAX: Duration = Duration::from_secs(60);
-/// How long the last words of a process are waited for before others go on.
+/// The longest wait for the last output of a process before others continue.
 const SETTLE_MAX: Duration = Duration::from_secs(1);
 
 /// Where lines of several processes go.
@@ -34,7 +34,7 @@ struct Output {
     out: Box<dyn Write + Send>,
     /// Whose line has no end yet.
     open: Option<usize>,
-    /// Nobody reads it any more.
+    /// The reader has closed it.
     is_gone: bool,
 }
 
@@ -64,7 +64,7 @@ impl Output {
             out.flush()
         });
         self.open = (!has_end && !needs_end).then_some(who);
-        // A job does not end because nobody listens, and its processes do not wait for a reader that is gone.
+        // A closed output does not end a job, and its processes do not wait for a reader that is gone.
         self.is_gone = written.is_err();
     }
 }
@@ -108,7 +108,7 @@ fn timespec(time: Duration) -> Timespec {
     Timespec { tv_sec: 0, tv_nsec: i64::from(time.subsec_nanos()) }
 }
 
-/// What all threads know.
+/// State that all threads share.
 struct RelayState {
     stdout: Mutex<Output>,
     stderr: Mutex<Output>,
@@ -188,7 +188,7 @@ impl Relays {
         Ok(())
     }
 
-    /// Waits a moment until what was said so far is passed on.
+    /// Waits a moment until the output so far is passed on.
     pub(super) fn settle(&self) {
         let relays = self.relays.lock().even_if_poisoned();
         let before: Vec<usize> = relays.iter().map(|r| r.n_empty.load(Ordering::Relaxed)).collect();
@@ -255,7 +255,7 @@ fn pass_on(
     pass(&held);
 }
 
-/// How much of a text is whole lines. What is to be drawn over (`\r`) is a line as well.
+/// The length of the whole lines of a text. Text that will be drawn over (`\r`) is a line as well.
 fn whole(text: &[u8]) -> usize {
     let is_end = |at: usize| match text[at] {
         b'\n' => true,
@@ -357,7 +357,7 @@ mod tests {
         page.wait_for(&format!("{long} end\nno end"));
         other.write_all(b"another\n").unwrap();
         page.wait_for(&format!("{long} end\nno end\nanother\n"));
-        // Nobody has closed this pipe, as if a process had left the job with it.
+        // This pipe stays open, as if a process had left the job with it.
         other.write_all(b"last").unwrap();
         relays.finish();
         assert!(page.text().ends_with("\nanother\nlast"));

@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 pub(super) const WINDOW: Duration = Duration::from_secs(600);
 /// A process that lived for less has not done anything.
 const QUICK: Duration = Duration::from_secs(5);
-/// So often in a row a process may fail at once by its own fault; it would go on like that.
+/// So often in a row a process may fail at once by its own fault; more starts would not help.
 const N_QUICK_MAX: u32 = 3;
 /// The wait before the second start that follows a quick death; it doubles from death to death.
 const WAIT: Duration = Duration::from_millis(100);
 const WAIT_MAX: Duration = Duration::from_secs(5);
 
-/// What a job does when a process dies.
+/// The reaction of a job to the death of a process.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Policy {
     /// How often a process is started again within [`WINDOW`].
@@ -23,7 +23,7 @@ pub(crate) struct Policy {
     pub(crate) grace: Option<Duration>,
     /// A server that is asked to end writes a snapshot before it does.
     pub(crate) has_snapshots: bool,
-    /// Processes go on where those of another launcher were.
+    /// Processes resume from the state of those of another launcher.
     pub(crate) resumes: bool,
 }
 
@@ -36,7 +36,7 @@ pub(super) struct Death {
     pub(super) is_from_outside: bool,
 }
 
-/// What follows.
+/// The decision.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// It is started again, as the `number`-th of the starts that are allowed, after a while.

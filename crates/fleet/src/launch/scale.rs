@@ -18,11 +18,11 @@ use super::options::ScaleOptions;
 use super::snapshots;
 use crate::error::{Error, Result, ScaleError};
 
-/// What is wanted.
+/// The file of the request.
 const WANTED: &str = "scale";
-/// What the launcher says to it.
+/// The file of the launcher's answer.
 const ANSWER: &str = "scale.answer";
-/// Locked as long as somebody waits for an answer.
+/// Locked as long as a command waits for an answer.
 const LOCK: &str = "scale.lock";
 /// How often the folder is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -30,7 +30,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 const DONE: &str = "done";
 const REFUSED: &str = "refused";
 
-/// A request for another number of servers. An answer names the request that it is for, so nobody takes that of another
+/// A request for another number of servers. An answer names its request, so that no command takes the answer to another
 /// one for its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ScaleRequest {
@@ -56,7 +56,7 @@ impl ScaleRequest {
         Some(Self { n_servers, id: id.to_string() })
     }
 
-    /// What the launcher says to this request, if it has said something.
+    /// The launcher's answer to this request, if there is one yet.
     fn answer(&self, folder: &Path) -> Option<std::result::Result<String, String>> {
         let text = fs::read_to_string(folder.join(ANSWER)).ok()?;
         let text = text.strip_prefix(&format!("request {} ", self.id))?;
@@ -69,7 +69,7 @@ impl ScaleRequest {
         }
     }
 
-    /// It is not wanted any more.
+    /// Removes the request.
     fn withdraw(&self, folder: &Path) -> Result<()> {
         match wanted(folder) {
             Some(other) if other != *self => Ok(()),
@@ -83,8 +83,8 @@ pub(super) fn wanted(folder: &Path) -> Option<ScaleRequest> {
     ScaleRequest::from_text(&fs::read_to_string(folder.join(WANTED)).ok()?)
 }
 
-/// A launcher begins. What was asked of the one before is dropped, unless somebody waits for it: then it is
-/// asked of this one.
+/// Drops the request to an earlier launcher, unless a command still waits for the answer: then it is a
+/// request to this one.
 pub(super) fn begin(folder: &Path) -> Result<()> {
     if snapshots::is_held(&folder.join(LOCK)) { Ok(()) } else { remove(folder, WANTED) }
 }

@@ -26,15 +26,15 @@ impl SecretVars {
     }
 }
 
-/// What the processes of a job are told. A job on several machines must be given its secret: launchers
-/// do not know each other.
+/// The variables of access of a job's processes. A job on several machines must be given its secret:
+/// launchers do not know each other.
 pub(super) fn prepare(
     job: &Job,
     options: &SafetyOptions,
     var: &dyn Fn(&str) -> Option<String>,
 ) -> Result<SecretVars> {
     let mut shared = options.variables()?;
-    // What each of them will find; a secret that is none is refused here.
+    // The value that each of them will find; an invalid secret is refused here.
     let given = |name: &str| {
         shared.iter().find(|(known, _)| *known == name).map(|(_, value)| value.clone())
     };

@@ -1,5 +1,5 @@
-//! The folder of a job's snapshots: whose it is, that nobody else writes to it, and that it can be
-//! written to. All of it is found out before anything is started.
+//! The folder of a job's snapshots: the job that owns it, the lock that keeps other launchers out,
+//! and a trial that it can be written to. All of it is checked before anything is started.
 //!
 //! `job` says whose snapshots these are. `launcher.lock` is locked while a launcher runs. `finished`
 //! says that the job came to its end: the next start is a new job. On several machines, the last two
@@ -23,12 +23,12 @@ use crate::role::RoleKind;
 
 /// How `job` begins, before the version.
 const MAGIC: &str = "paddlewheel job";
-/// Who the job is, and the same again.
+/// The file with the identity of the job, and its copy.
 const JOB: &str = "job";
 const JOB_AGAIN: &str = "job.again";
 /// Bytes that are written to see whether there is space.
 const TRIAL_BYTES: usize = 4 << 20;
-/// A file that says who a job is has no more; a larger one is something else.
+/// The largest file with the identity of a job; a larger one is something else.
 const JOB_BYTES_MAX: u64 = 1 << 20;
 
 /// How long a lock is waited for.
@@ -36,7 +36,7 @@ const LOCK_WAIT: Duration = Duration::from_millis(200);
 
 type SnapshotResult<T> = std::result::Result<T, SnapshotError>;
 
-/// Who a job is: the same command is the same job.
+/// The identity of a job: the same command is the same job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Identity {
     script: PathBuf,
@@ -129,7 +129,7 @@ impl Identity {
         format!("{words}, {n_servers} servers, {n_trainers} trainers")
     }
 
-    /// Whether this command goes on with a job, whose number of servers may have been changed while it ran.
+    /// Whether this command resumes a job, whose number of servers may have been changed while it ran.
     fn goes_on_with(&self, job: &Self) -> bool {
         let n_began = job.n_began.unwrap_or(job.n_servers);
         self.has_command_of(job)
@@ -176,11 +176,11 @@ fn unescaped(text: &str) -> String {
     out
 }
 
-/// What a launcher wants of the folder.
+/// A launcher's request for the folder.
 pub(super) struct FolderRequest<'a> {
     /// The folder.
     pub(super) folder: &'a Path,
-    /// Snapshots to go on from, here or elsewhere.
+    /// Snapshots to resume from, here or elsewhere.
     pub(super) resume: Option<&'a Path>,
     /// This machine, if there are several.
     pub(super) node: Option<&'a str>,
@@ -192,7 +192,7 @@ pub(super) struct FolderRequest<'a> {
 pub(super) struct Snapshots {
     /// Its full path.
     pub(super) folder: PathBuf,
-    /// Full path of the snapshots to go on from, if they were named.
+    /// Full path of the snapshots to resume from, if they were named.
     pub(super) resume: Option<PathBuf>,
     /// Whether another launcher has begun this job.
     pub(super) is_begun: bool,
@@ -327,7 +327,7 @@ pub(super) struct Scaled {
     pub(super) n_began: usize,
 }
 
-/// Whether the job in a folder got another number of servers, and goes on with this command.
+/// Whether the job in a folder got another number of servers, and this command resumes it.
 pub(super) fn scaled(folder: &Path, ours: &Identity) -> Result<Option<Scaled>> {
     let is_over = folder.join("finished").exists();
     let found = read_job(folder)?.filter(|job| !is_over && ours.goes_on_with(job));
@@ -386,7 +386,7 @@ fn checked(folder: &Path) -> Result<PathBuf> {
     Ok(full)
 }
 
-/// Who the job of a folder is. If the file is damaged, the second one says it.
+/// The identity of the job of a folder. If the file is damaged, it comes from the copy.
 fn read_job(folder: &Path) -> SnapshotResult<Option<Identity>> {
     match read_job_file(folder, JOB) {
         Err(damaged @ SnapshotError::Damaged { .. }) => match read_job_file(folder, JOB_AGAIN) {

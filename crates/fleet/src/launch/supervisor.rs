@@ -26,7 +26,7 @@ use base::ProcessGroup;
 const TELL_EVERY: Duration = Duration::from_millis(500);
 /// How often processes are looked after.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// How long servers may take to notice that their trainers are through, before they are told.
+/// The time in which servers notice that their trainers have finished, before they are told.
 const NOTICE: Duration = Duration::from_millis(300);
 /// How long a process may take to end when it is asked to, unless the user says otherwise.
 const GRACE: Duration = Duration::from_secs(3);
@@ -111,11 +111,11 @@ pub(super) fn check(script: &Path) -> Result<()> {
 
 /// How a job came to its end.
 enum End {
-    /// All trainers are through.
+    /// All trainers have finished.
     Done,
     /// This process failed.
     Failed(usize),
-    /// It was over when this launcher started: the other machines are through, too.
+    /// It was over when this launcher started: the other machines have finished, too.
     Over,
     /// The user wants it to end.
     Signal(i32),
@@ -179,7 +179,7 @@ impl<'a> Processes<'a> {
         let n_running = |members: &[Member]| members.iter().filter(|one| one.is_running()).count();
         let n_before = n_running(&self.members);
         self.members.iter_mut().for_each(Member::look);
-        // What they said last comes before what is said of their end.
+        // Their last output comes before the report of their end.
         if n_running(&self.members) < n_before {
             self.starter.relays.iter().for_each(|relays| relays.settle());
         }
@@ -230,7 +230,8 @@ impl<'a> Processes<'a> {
         }
     }
 
-    /// Gives the job the number of servers that the user wants, if it can have it; goes on with that.
+    /// Gives the job the number of servers that the user wants, if it can have it, and continues with
+    /// that.
     fn change_size(&mut self, console: &mut Console) -> Result<()> {
         if let Some(moving) = &mut self.moving {
             match moving.go_on(self.starter, &mut self.members, console)? {
@@ -304,7 +305,7 @@ impl<'a> Processes<'a> {
         if n_left == 0 { Vec::new() } else { lost }
     }
 
-    /// Who failed first. Of several found at once, one that was killed explains the others, and a
+    /// The first failure. Of several found at once, one that was killed explains the others, and a
     /// server explains its trainers.
     fn first_failed(&self) -> Option<usize> {
         let lost = self.lost();
@@ -316,7 +317,7 @@ impl<'a> Processes<'a> {
     /// Ends all: politely, and after a while not. Returns the names of those that did not end in time.
     fn end(&mut self, grace: Duration, signals: &Signals) -> Vec<String> {
         self.group.terminate();
-        // A user who asks twice means it.
+        // A second signal ends the wait.
         self.wait(grace, signals);
         let late = self.members.iter().filter(|member| member.is_running());
         let late = late.map(|member| member.process.name.clone()).collect();
@@ -367,8 +368,8 @@ impl<'a> Processes<'a> {
         }
     }
 
-    /// Writes again what was damaged: who the job is, for the next launcher, and the list of servers, at which trainers
-    /// look that wait.
+    /// Writes damaged files again: the identity of the job, for the next launcher, and the list of servers, which
+    /// waiting trainers read.
     fn keep_files(&self) {
         let Some(folder) = self.job.snapshots.as_ref().filter(|_| !self.job.is_wide) else {
             return;
@@ -412,7 +413,8 @@ impl<'a> Processes<'a> {
 }
 
 impl Drop for Processes<'_> {
-    /// Whatever way the launcher leaves: the group goes first, then nobody is left to wait for.
+    /// Kills the group first, whatever way the launcher leaves; the wait for its members is short
+    /// then.
     fn drop(&mut self) {
         self.group.kill();
         self.members.iter_mut().for_each(Member::wait);

@@ -25,7 +25,7 @@ const NUMBERS: &str = "metrics.jsonl";
 /// The file that says where processes answer, in the folder of logs.
 const TARGETS: &str = "targets.json";
 
-/// What watches a job, as long as it runs.
+/// The monitor of a job, as long as it runs.
 #[derive(Debug)]
 pub(super) struct JobWatch {
     collector: Collector,
@@ -63,7 +63,7 @@ impl JobWatch {
             Mutex::new(file)
         });
         let numbers = logs.map(|logs| logs.join(NUMBERS));
-        // Those of another job, if they are there, unless this one goes on with it.
+        // Clears the numbers of another job, if there are any, unless this one resumes it.
         if let Some(file) = numbers.as_ref().filter(|_| !job.policy.resumes) {
             let _ = std::fs::remove_file(file);
         }
@@ -83,11 +83,11 @@ impl JobWatch {
     pub(super) fn set_targets<'a>(&self, processes: impl Iterator<Item = &'a Process>) {
         let Some(file) = &self.targets else { return };
         let targets: Vec<ScrapeTarget> = processes.filter_map(target).collect();
-        // A full disk, say, is no reason to end a job; the next look tries again.
+        // A full disk, say, is not a reason to end a job; the next look tries again.
         let _ = file.lock().even_if_poisoned().set(&targets);
     }
 
-    /// How far the job is; what went wrong goes to the console.
+    /// The progress of the job; problems go to the console.
     pub(super) fn line(&self, console: &mut Console) -> Option<String> {
         self.collector.take_problems().iter().for_each(|problem| console.say(problem));
         self.collector.line()
@@ -110,8 +110,8 @@ impl JobWatch {
     }
 }
 
-/// Starts a collector, and says where its page is. If nobody chose the port of the page and it is taken,
-/// any other one will do.
+/// Starts a collector, and prints the address of its page. If the port is the default one and it is
+/// taken, any other one will do.
 fn open(mut settings: CollectorSettings, console: &mut Console) -> Collector {
     if settings.web.as_deref() == Some("") {
         (settings.web, settings.any_port) = (Some(PAGE.to_string()), true);

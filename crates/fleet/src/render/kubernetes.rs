@@ -1,7 +1,7 @@
 //! A Job and a disk for each server, an indexed Job for trainers, a headless Service for their names.
 //!
-//! Servers are Jobs because these have an end: a server is through when its trainers are. Their pods have fixed
-//! host names, so that a pod that takes the place of another is found where that was.
+//! Servers are Jobs because these have an end: a server ends when its trainers have finished. Their pods have
+//! fixed host names, so that a pod that takes the place of another is found where that was.
 
 use super::options::RenderOptions;
 use super::yaml::{

@@ -1,4 +1,4 @@
-//! What to submit to a cluster: `paddlewheel render k8s|jobset|slurm`.
+//! Manifests and scripts for a cluster: `paddlewheel render k8s|jobset|slurm`.
 //!
 //! Prints, and changes nothing. The processes find their roles by `engine`.
 
@@ -14,7 +14,7 @@ pub use pods::{ClaimMount, PodOptions, Toleration};
 
 use crate::error::Result;
 
-/// What to submit to an engine.
+/// The text to submit to an engine.
 pub fn render(engine: Engine, options: &RenderOptions) -> Result<String> {
     options.check(engine)?;
     Ok(match engine {

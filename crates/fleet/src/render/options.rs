@@ -11,7 +11,7 @@ use crate::error::{Result, Usage};
 use crate::safety::SafetyOptions;
 use crate::script::ScriptCommand;
 
-/// What is to be printed.
+/// The kind of output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
     /// A Job and a disk for each server, an indexed Job for trainers and a headless Service.
@@ -22,7 +22,7 @@ pub enum Engine {
     Slurm,
 }
 
-/// What the job should be.
+/// The description of the job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RenderOptions {
     /// The container image with paddlewheel and the script; Slurm needs none.
@@ -53,13 +53,13 @@ pub struct RenderOptions {
     pub time: String,
     /// Where it runs on Slurm; where the cluster says without one.
     pub partition: Option<String>,
-    /// What to start.
+    /// The script and its arguments.
     pub script: ScriptCommand,
     /// Where snapshots go, if not to the usual place.
     pub snapshot_dir: Option<PathBuf>,
     /// The command that runs scripts.
     pub program: Vec<String>,
-    /// Who may take part.
+    /// Access to the job.
     pub safety: SafetyOptions,
     /// The form of lines in logs.
     pub log_format: Option<LogFormat>,
@@ -70,7 +70,7 @@ pub struct RenderOptions {
 }
 
 impl RenderOptions {
-    /// What is usual, for this script.
+    /// The defaults, for this script.
     pub fn new(script: ScriptCommand) -> Self {
         let stem = script.path.file_stem().map(|stem| stem.to_string_lossy().to_lowercase());
         Self {
@@ -107,7 +107,7 @@ impl RenderOptions {
         self.snapshot_every.as_secs_f64()
     }
 
-    /// Variables of all processes that say nothing of their roles, nor of who may take part.
+    /// Variables of all processes, except those of roles and of access.
     pub(crate) fn words(&self) -> Vec<(&'static str, String)> {
         let format = self.log_format.map(|format| (LOG_FORMAT[0], format.name().to_string()));
         format.into_iter().chain(self.variables.iter().cloned()).collect()

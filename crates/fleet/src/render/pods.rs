@@ -1,8 +1,8 @@
-//! What the pods of a job have in common: where they run, as who, and with which disks.
+//! Settings that the pods of a job share: their nodes, their user and their disks.
 
 use crate::error::{Result, Usage};
 
-/// The user of processes, if nobody names another one: not root.
+/// The default user of processes: not root.
 pub(super) const USER: u32 = 1000;
 
 /// A disk of the cluster, and where pods see it.
@@ -21,7 +21,7 @@ pub struct Toleration {
     pub key: String,
     /// Its value; any without one.
     pub value: Option<String>,
-    /// What it does to pods; all without one.
+    /// The effect on pods; all without one.
     pub effect: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! A batch script. A step whose task died is started again, and goes on from its snapshots.
+//! A batch script. A step whose task died is started again, and resumes from its snapshots.
 
 use super::options::RenderOptions;
 use crate::error::Result;
@@ -59,7 +59,7 @@ pub(super) fn render(options: &RenderOptions) -> Result<String> {
     ))
 }
 
-/// The form of lines, and who may take part. Without a file that has the secret, the script makes one.
+/// The form of lines, and access to the job. Without a file that has the secret, the script makes one.
 fn variables(options: &RenderOptions) -> Result<String> {
     let (name, safety) = (&options.name, &options.safety);
     let mut all = options.words();

@@ -1,4 +1,4 @@
-//! What is printed has what a cluster needs; python/tests/test_render.py compares it with schemas.
+//! The output has all that a cluster needs; python/tests/test_render.py compares it with schemas.
 
 use std::time::Duration;
 

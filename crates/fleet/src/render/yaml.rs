@@ -88,7 +88,7 @@ pub(super) fn mounts(options: &RenderOptions, own: &[&str]) -> Result<String> {
     Ok(format!("volumeMounts:\n{all}"))
 }
 
-/// What a pod brings for these places; `own` are its other disks.
+/// The volumes of a pod for these mounts; `own` are its other disks.
 pub(super) fn volumes(options: &RenderOptions, own: &str) -> Result<String> {
     let disk = |name: &str, claim: &str, more: &str| {
         format!("- {{name: {name}, persistentVolumeClaim: {{claimName: {claim}{more}}}}}\n")
@@ -117,8 +117,8 @@ pub(super) fn container(options: &RenderOptions, name: &str, env: &str, more: &s
     )
 }
 
-/// What the cluster needs, and what to do before: nobody takes part in the job who does not know its secret, or
-/// has no certificate. How it is run again.
+/// The requirements of the cluster, the steps before the first start (the secret of the job and its
+/// certificates), and the way to run it again.
 pub(super) fn first_lines(options: &RenderOptions, needs: &str) -> Result<String> {
     let (name, safety) = (&options.name, &options.safety);
     let in_namespace = options.pods.namespace.as_ref();
@@ -155,7 +155,7 @@ pub(super) fn first_lines(options: &RenderOptions, needs: &str) -> Result<String
     ))
 }
 
-/// What is asked of a server: that it listens. It may fill large tables first.
+/// The probes of a server: it must listen. It may fill large tables first.
 pub(super) fn probes(options: &RenderOptions) -> String {
     let port = options.port();
     format!(
@@ -196,7 +196,7 @@ pub(super) fn output_claim(options: &RenderOptions) -> Option<String> {
 /// A disk to be made.
 pub(super) struct ClaimRequest<'a> {
     pub(super) name: &'a str,
-    /// Who may use it: pods of one machine, or of several.
+    /// The pods that may use it: those of one machine, or of several.
     pub(super) access: &'a str,
 }
 
@@ -219,11 +219,11 @@ pub(super) fn claim(options: &RenderOptions, wanted: ClaimRequest<'_>) -> String
     )
 }
 
-/// What a container may do: nothing that a process of a user may not.
+/// The rights of a container: those of an ordinary process of a user.
 const CONTAINER_SECURITY: &str =
     "securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}\n";
 
-/// What a pod says before its containers: where it runs, and as who. It passes the standard "restricted" of
+/// The part of a pod before its containers: its nodes and its user. It passes the standard "restricted" of
 /// Kubernetes, together with [`CONTAINER_SECURITY`].
 pub(super) fn before_containers(options: &RenderOptions) -> String {
     let pods = &options.pods;

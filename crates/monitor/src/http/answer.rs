@@ -5,7 +5,7 @@ use std::net::TcpStream;
 
 use serde_json::{Value, json};
 
-/// What is sent back.
+/// An answer to a request.
 #[derive(Debug)]
 pub struct HttpAnswer {
     status: u16,

@@ -12,12 +12,12 @@ const CONNECT_MAX: Duration = Duration::from_millis(300);
 /// How long an answer that has come may take to be read when the time is up.
 const GRACE: Duration = Duration::from_millis(40);
 
-/// What was answered.
+/// The answer of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpReply {
     /// 200 if all is well.
     pub status: u16,
-    /// What came.
+    /// The body.
     pub body: Vec<u8>,
 }
 
@@ -68,7 +68,7 @@ fn read(mut stream: TcpStream, deadline: Instant) -> io::Result<HttpReply> {
         if let Some(asked) = parse(&bytes)? {
             return Ok(asked);
         }
-        // What has come while others were waited for is read even if the time is up.
+        // Bytes that arrived during the wait for others are read even if the time is up.
         let now = Instant::now();
         if now > deadline + GRACE {
             return Err(late());

@@ -3,7 +3,7 @@
 use super::answer::HttpAnswer;
 use super::request::{HEAD_BYTES_MAX, NoRequest};
 
-/// Bytes of the line before a chunk: its size, and extensions that nobody reads.
+/// Bytes of the line before a chunk: its size, and extensions, which are ignored.
 const LINE_BYTES_MAX: usize = 256;
 
 fn bad(status: u16, problem: &str) -> NoRequest {
@@ -112,7 +112,7 @@ impl ChunkedBody {
 mod tests {
     use super::*;
 
-    /// What is read of these bytes if they come `step` at a time; the status of what is wrong.
+    /// The body in these bytes if they come `step` at a time, or the status of the refusal.
     fn read(bytes: &[u8], step: usize) -> Result<(Vec<u8>, bool), u16> {
         let mut chunks = ChunkedBody::new(20);
         let mut body = Vec::new();

@@ -14,18 +14,18 @@ const HEADERS_MAX: usize = 64;
 const HEAD_READ_BYTES: usize = 4096;
 const BODY_READ_BYTES: usize = 1 << 16;
 
-/// What a client asks.
+/// A request of a client.
 #[derive(Debug)]
 pub struct HttpRequest {
     /// `GET`, say.
     pub method: String,
-    /// What it is about, with what follows a question mark.
+    /// The path, with the query behind a question mark.
     pub target: String,
     /// The type of the body.
     pub kind: String,
-    /// What the answer should be.
+    /// The formats that the client accepts.
     pub accepts: String,
-    /// What is sent.
+    /// The body.
     pub body: Vec<u8>,
     /// The client wants no further answer on this connection.
     pub closes: bool,
@@ -34,12 +34,12 @@ pub struct HttpRequest {
 }
 
 impl HttpRequest {
-    /// What it is about, without what follows a question mark.
+    /// The path, without the query behind a question mark.
     pub fn path(&self) -> &str {
         self.target.split('?').next().unwrap_or("")
     }
 
-    /// Reads a request that is there as a whole; of a body that is not, what is there.
+    /// Reads a request that is there as a whole; of an incomplete body, the part that is there.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (head, n_head) = parse(bytes).ok()??;
         let RequestHead { mut request, n_body, is_chunked, .. } = head;
@@ -68,7 +68,7 @@ pub(super) struct RequestHead {
 pub enum NoRequest {
     /// The client has gone, or sent nothing for long.
     Gone,
-    /// What to answer before the connection is closed.
+    /// The answer to send before the connection is closed.
     Bad(HttpAnswer),
 }
 
@@ -76,7 +76,7 @@ pub enum NoRequest {
 #[derive(Debug)]
 pub struct Requests<'a> {
     stream: &'a TcpStream,
-    /// What was read and not used.
+    /// Bytes that were read and not used.
     ahead: Vec<u8>,
     /// A part of a request was read.
     has_begun: bool,

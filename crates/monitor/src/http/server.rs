@@ -31,10 +31,10 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
 /// Bytes read at once.
 const READ_BYTES: usize = 4096;
-/// Reads of what nobody wants, before a connection is closed.
+/// Reads of unwanted bytes, before a connection is closed.
 const DRAINS_MAX: usize = 64;
 
-/// Why nobody listens.
+/// The reason why a server does not listen.
 #[derive(Debug, thiserror::Error)]
 pub enum HttpError {
     /// The port is taken, say.
@@ -42,7 +42,7 @@ pub enum HttpError {
     Listen {
         /// Where.
         address: String,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
 }
@@ -97,7 +97,7 @@ struct Loop {
 /// One client.
 struct Conn {
     stream: TcpStream,
-    /// What came and is no whole request yet.
+    /// Bytes of a request that is not complete yet.
     input: Vec<u8>,
     output: Vec<u8>,
     n_written: usize,
@@ -254,7 +254,7 @@ impl Conn {
         }
     }
 
-    /// Reads what has come and nobody wants: otherwise the system would take the answer back.
+    /// Reads and drops the bytes that have come: otherwise the system would discard the answer.
     fn drain(&mut self) {
         let mut buffer = [0; READ_BYTES];
         for _ in 0..DRAINS_MAX {
@@ -270,7 +270,7 @@ mod tests {
     use super::*;
     use crate::http::ask_all;
 
-    /// What is large enough not to fit into the buffers of a socket.
+    /// More bytes than the buffers of a socket hold.
     const LARGE: usize = 8 << 20;
 
     fn server() -> HttpServer {

@@ -1,4 +1,4 @@
-//! What the console says at once, and not with the next line about the job: somebody must do something.
+//! Lines that the console prints at once, and not with the next line about the job: a person must act.
 
 use std::time::Instant;
 
@@ -9,7 +9,7 @@ use super::judge::{Cause, Judgement};
 /// A process that is silent may only be busy; after so many seconds it is told.
 const SILENT_SECONDS: f64 = 10.0;
 
-/// What keeps the job from its work, as the console knows it.
+/// The obstacle of the job that the console knows.
 #[derive(Clone, Debug)]
 pub(super) struct Alarm {
     cause: Cause,
@@ -19,7 +19,8 @@ pub(super) struct Alarm {
 }
 
 impl Alarm {
-    /// Follows what is judged now; what is to be said of it. Deaths are said by the launcher.
+    /// Compares the obstacle with the present judgement; returns lines to print. The launcher
+    /// reports deaths.
     pub(super) fn follow(own: &mut Option<Self>, now: &Judgement, at: Instant) -> Vec<String> {
         let is_alarm = matches!(now.cause, Cause::Problem | Cause::Stopped | Cause::Silent);
         let is_same = |alarm: &Self| alarm.cause == now.cause && alarm.who == now.who;

@@ -1,4 +1,4 @@
-//! What time it is, for files that others read. Nothing is measured with it.
+//! The time of day, for files that others read. Nothing is measured with it.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -29,13 +29,13 @@ const PATIENCE: Duration = Duration::from_millis(700);
 const EVENTS_MAX: usize = 50;
 /// Processes that are watched.
 const MEMBERS_MAX: usize = 1000;
-/// Problems with files that are kept until somebody says them.
+/// Problems with files that are kept until they are printed.
 const PROBLEMS_MAX: usize = 10;
 
-/// What a collector does.
+/// Settings of a collector.
 #[derive(Clone, Debug, Default)]
 pub struct CollectorSettings {
-    /// What the page is called.
+    /// The title of the page.
     pub title: String,
     /// The processes.
     pub board: Board,
@@ -58,7 +58,7 @@ pub struct Collector {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What a job did, when it is over.
+/// The work of a job, when it is over.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// One line for each process, and one for all together.
@@ -80,11 +80,11 @@ pub(super) struct Watched {
     start: Instant,
     board: Board,
     pub(super) members: Vec<WatchedMember>,
-    /// What processes had counted that have left the job.
+    /// The counts of processes that have left the job.
     of_those_who_left: BTreeMap<String, f64>,
-    /// What their numbers mean.
+    /// The meaning of their numbers.
     pub(super) dictionary: Dictionary,
-    /// What the console was told of, and when it began.
+    /// The obstacle that the console has printed, and its start.
     alarm: Option<Alarm>,
     pub(super) history: History,
     pub(super) values: BTreeMap<String, f64>,
@@ -96,7 +96,8 @@ pub(super) struct Watched {
 }
 
 impl Collector {
-    /// Begins to watch. What cannot be done is said, and the rest is done.
+    /// Begins to watch. Returns the problems of parts that cannot be started, and starts the
+    /// others.
     pub fn start(settings: CollectorSettings) -> (Self, Vec<String>) {
         let CollectorSettings { title, board, web, any_port, jsonl, tensorboard } = settings;
         let (files, mut problems) = NumberFiles::open(jsonl.as_deref(), tensorboard.as_deref());
@@ -133,7 +134,7 @@ impl Collector {
         self.web.as_ref().map(HttpServer::address)
     }
 
-    /// What went wrong since this was last asked.
+    /// The problems since the last call.
     pub fn take_problems(&self) -> Vec<String> {
         std::mem::take(&mut self.watched().problems)
     }
@@ -159,7 +160,7 @@ impl Collector {
         page::share(&self.watched())
     }
 
-    /// What each process did. For the end of a job.
+    /// The work of each process, for the end of a job.
     pub fn summary(&self) -> Summary {
         Summary { lines: page::summary(&self.watched()) }
     }
@@ -221,7 +222,7 @@ fn look(shared: &Mutex<Watched>) {
         (address, state)
     });
     let mut answers: BTreeMap<String, Result<State, String>> = answers.collect();
-    // Who has ended has written its last numbers.
+    // A process that has ended has written its last numbers.
     for ended in told.iter().filter(|told| told.condition != Condition::Running) {
         let bytes = ended.last_state.as_ref().and_then(|file| std::fs::read(file).ok());
         if let Some(state) = bytes.and_then(|bytes| State::read(&bytes)) {
@@ -262,7 +263,7 @@ impl Watched {
         mute.map(|member| member.told.address.clone()).collect()
     }
 
-    /// What processes are asked for: also for what their numbers mean, if that is not known.
+    /// The path to ask processes for: with the meaning of their numbers, if that is not known.
     fn path(&self) -> &'static str {
         let mut states = self.members.iter().filter_map(|member| member.states.state());
         let is_known = states.all(|state| self.dictionary.has_all(state));
@@ -303,7 +304,7 @@ impl Watched {
         self.problems.truncate(PROBLEMS_MAX);
     }
 
-    /// Processes that are no longer told of have left the job: others have taken their place. What they counted stays.
+    /// Removes processes that are no longer listed: others have taken their place. Their counts stay.
     fn forget_those_who_left(&mut self, told: &[Told], seconds: f64) {
         let stays =
             |member: &WatchedMember| told.iter().any(|told| told.address == member.told.address);
@@ -354,7 +355,7 @@ impl Watched {
         left + self.members.iter().map(|member| member.states.total(name)).sum::<f64>()
     }
 
-    /// What the curves have now.
+    /// The present values of the curves.
     fn now(&self, now: Instant) -> BTreeMap<String, f64> {
         let is_heard = |member: &&WatchedMember| {
             member.told.condition == Condition::Running

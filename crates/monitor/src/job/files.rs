@@ -12,7 +12,7 @@ use super::clock::wall;
 use super::events::{EventFile, Scalar};
 use super::shares::ProcessShares;
 
-/// What is written at one time.
+/// The values of one moment.
 pub(super) struct Moment<'a> {
     /// Seconds since the beginning.
     pub(super) seconds: f64,
@@ -33,7 +33,8 @@ pub(super) struct NumberFiles {
 }
 
 impl NumberFiles {
-    /// Opens what is wanted. What cannot be opened is said, and left out.
+    /// Opens the files that are wanted. Returns the problems of those that cannot be opened, and
+    /// leaves them out.
     pub(super) fn open(lines: Option<&Path>, events: Option<&Path>) -> (Self, Vec<String>) {
         let mut problems = Vec::new();
         let mut note = |path: &Path, error: io::Error| {

@@ -55,7 +55,7 @@ impl History {
         self.width
     }
 
-    /// Adds the value of a curve. What is no number is left out.
+    /// Adds the value of a curve. A value that is not a number is left out.
     pub(super) fn add(&mut self, seconds: f64, name: &str, value: f64) {
         let is_known = self.curves.contains_key(name);
         if !value.is_finite()

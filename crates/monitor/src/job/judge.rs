@@ -1,4 +1,4 @@
-//! What a job suffers from, in words: for the page and for the console.
+//! The obstacles of a job, in words: for the page and for the console.
 //!
 //! A process that is dead, held up, stopped or silent explains why the others wait. So it comes before any judgement of
 //! speed ([`super::speed`]).
@@ -15,14 +15,14 @@ const PASSING_SECONDS: f64 = 1.0;
 /// Many short ones are, if they take so much of the time.
 const PASSING_SHARE: f64 = 0.2;
 
-/// What it comes from.
+/// The cause of a judgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// No trainer has said yet what it does.
     Beginning,
-    /// The trainers are through.
+    /// The trainers have finished.
     Through,
-    /// Nobody slows the job.
+    /// No process slows the job.
     Nothing,
     /// A process has died, and stays dead.
     Dead,
@@ -96,11 +96,11 @@ impl Cause {
 pub enum Concern {
     /// There is nothing to say yet.
     Unknown,
-    /// Nobody slows the job.
+    /// No process slows the job.
     Good,
-    /// Somebody does.
+    /// A process slows the job.
     Slow,
-    /// Somebody has died, or is held up.
+    /// A process has died, or is held up.
     Bad,
 }
 
@@ -116,12 +116,12 @@ impl Concern {
     }
 }
 
-/// Who slows a job, and why.
+/// The process that slows a job, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Judgement {
-    /// What it comes from.
+    /// The cause.
     pub cause: Cause,
-    /// Who.
+    /// The sentence that names the process.
     pub who: String,
     /// Why, and what helps.
     pub why: String,
@@ -137,7 +137,7 @@ impl Judgement {
         self.cause.concern()
     }
 
-    /// In one line: what helps against something bad is part of it.
+    /// The judgement in one line, with the remedy if it is serious.
     pub fn line(&self) -> String {
         match self.concern() {
             Concern::Bad if !self.why.is_empty() => format!("{} {}", self.who, self.why),
@@ -152,7 +152,7 @@ pub enum Presence {
     /// It answers.
     #[default]
     Heard,
-    /// It has never answered, and nobody expects it yet.
+    /// It has never answered, and is not expected to yet.
     Begins,
     /// It was started again, and does not do its work yet.
     StartsAgain,
@@ -163,14 +163,15 @@ pub enum Presence {
         /// Why, as the collector sees it.
         why: String,
     },
-    /// Somebody has stopped it.
+    /// A signal has stopped it.
     Stopped {
         /// Its number.
         pid: u64,
     },
 }
 
-/// Who slows a job, by what its processes did in the last seconds and how they are.
+/// Finds the process that slows a job, by the time use of its processes in the last seconds and
+/// their state.
 pub fn judge(all: &[ProcessShares]) -> Judgement {
     let causes = [dead, problem, stopped, restarting, silent, passing];
     causes.iter().find_map(|cause| cause(all)).unwrap_or_else(|| speed::judge(all))

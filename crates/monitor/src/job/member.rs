@@ -22,7 +22,7 @@ pub(super) struct WatchedMember {
     pub(super) n_replayed: f64,
     /// When it was first told of.
     pub(super) first: Option<Instant>,
-    /// What the kernel says of it while it does not answer.
+    /// The kernel's view of it while it does not answer.
     pub(super) unheard: Unheard,
 }
 

@@ -1,4 +1,4 @@
-//! What is known of the processes of a job without asking them.
+//! Facts about the processes of a job that are known without asking them.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -8,7 +8,7 @@ use base::EvenIfPoisoned;
 /// How a process is, as its launcher sees it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Condition {
-    /// It runs, or nobody knows better.
+    /// It runs, as far as is known.
     #[default]
     Running,
     /// It came to its end.

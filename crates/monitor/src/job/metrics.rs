@@ -15,16 +15,16 @@ use crate::text::{Family, FamilyRow, TextForm};
 /// Names that are remembered.
 const NAMES_MAX: usize = 2000;
 
-/// What a number means.
+/// The meaning of a number.
 #[derive(Clone, Debug, PartialEq)]
 struct About {
     help: String,
     kind: NumberKind,
-    /// What its label is called, if it has one.
+    /// The name of its label, if it has one.
     label: Option<String>,
 }
 
-/// What the numbers of processes mean, as these say.
+/// The meaning of the numbers of processes, as these describe them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Dictionary(BTreeMap<String, About>);
 
@@ -35,7 +35,8 @@ impl Dictionary {
         names.all(|name| self.0.contains_key(name) || !is_name(name))
     }
 
-    /// Takes over what a process says. What is no name is left out: it would be no text for Prometheus.
+    /// Adds the descriptions of a process. Invalid names are left out: Prometheus would refuse the
+    /// text.
     pub(super) fn read(&mut self, about: &Value) {
         for (name, about) in about.as_object().into_iter().flatten() {
             let label = about["label"].as_str();
@@ -58,7 +59,7 @@ fn is_name(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_lowercase()) && text.chars().all(is_letter)
 }
 
-/// What tells a process from the others.
+/// The labels that tell a process from the others.
 struct ProcessLabels {
     role: &'static str,
     index: String,

@@ -1,5 +1,5 @@
-//! All processes of a job, asked once a second: what they do, who slows the job and why, and how it went
-//! so far. The collector keeps it in a fixed amount of memory, however long the job runs.
+//! All processes of a job, asked once a second: their work, the one that slows the job and why, and the
+//! history so far. The collector keeps it in a fixed amount of memory, however long the job runs.
 
 mod alarm;
 mod clock;

@@ -1,4 +1,5 @@
-//! What the page shows, as JSON: numbers are worked out and put into words here, the page only draws.
+//! The contents of the page, as JSON: numbers are worked out and put into words here, the page only
+//! draws.
 
 use metrics::words::{bytes, count, percent, time};
 use serde_json::{Value, json};
@@ -84,7 +85,7 @@ fn progress(watched: &Watched) -> Option<Value> {
     Some(figure("time left", left, note))
 }
 
-/// What the trainer has left that takes longest.
+/// The rest of the pass of the trainer that takes longest.
 fn rest(watched: &Watched) -> Option<Rest> {
     let left = |member: &WatchedMember| {
         let done = member.states.number("trainer_pass_done");
@@ -102,7 +103,7 @@ pub(super) fn share(watched: &Watched) -> Option<f64> {
     rest(watched).map(|rest| rest.done)
 }
 
-/// What is left of a pass.
+/// The rest of a pass.
 struct Rest {
     pass: f64,
     done: f64,
@@ -161,7 +162,7 @@ fn is_fetched(name: &str) -> bool {
     !OWN.contains(&name)
 }
 
-/// The curves: speed, what was fetched, then the others. A curve that was always 0 is not shown.
+/// The curves: speed, fetched values, then the others. A curve that was always 0 is not shown.
 fn curves(watched: &Watched) -> Vec<Value> {
     let fetched: Vec<&str> = watched.history.names().filter(|name| is_fetched(name)).collect();
     let names = std::iter::once(OWN[0]).chain(fetched).chain(OWN[1..].iter().copied());
@@ -186,7 +187,7 @@ fn curve(watched: &Watched, name: &str) -> Option<Value> {
     let shown = |value: f64| if unit == "bytes" { bytes(value) } else { count(value) };
     let values = || points.iter().map(|point| point.value);
     let (low, high) = (values().fold(f64::MAX, f64::min), values().fold(f64::MIN, f64::max));
-    // What is counted begins at 0; a loss has its own scale.
+    // Counts begin at 0; a loss has its own scale.
     let low = if is_fetched(name) { low } else { 0.0 };
     let last = points.last().map_or(0.0, |point| point.at);
     Some(json!({
@@ -212,7 +213,7 @@ fn processes(watched: &Watched) -> Vec<Value> {
         .zip(shares)
         .map(|(member, shares)| (member, process(member, shares)))
         .collect();
-    // Trainers first: what they wait for is the question.
+    // Trainers first: a reader looks for the reason of their waits.
     all.sort_by_key(|(member, _)| member.is_server());
     all.into_iter().map(|(_, value)| value).collect()
 }
@@ -263,7 +264,7 @@ fn condition(member: &WatchedMember, shares: &super::ProcessShares) -> (&'static
     }
 }
 
-/// What a process says that keeps it from its work.
+/// The obstacles that a process reports.
 fn obstacles(shares: &super::ProcessShares) -> Vec<String> {
     let words = |one: &super::SeenObstacle| {
         if one.remedy.is_empty() {
@@ -319,7 +320,7 @@ pub(super) fn line(watched: &Watched) -> Option<String> {
     Some(parts.join(" | "))
 }
 
-/// What each process did from beginning to end.
+/// The work of each process from beginning to end.
 pub(super) fn summary(watched: &Watched) -> Vec<String> {
     let mut lines = Vec::new();
     for member in watched.trainers().filter(|member| member.states.state().is_some()) {

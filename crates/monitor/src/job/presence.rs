@@ -23,7 +23,7 @@ pub(super) struct Unheard {
     looks: VecDeque<Look>,
 }
 
-/// What was seen at one time.
+/// The times of a process at one moment.
 #[derive(Clone, Copy, Debug)]
 struct Look {
     at: Instant,
@@ -114,7 +114,7 @@ impl WatchedMember {
         let delayed = if state.numbers.contains_key("process_run_delay_seconds") {
             self.states.rate("process_run_delay_seconds")
         } else {
-            // What it wanted to do, without what it did.
+            // The time that its work wanted, without the time that it got.
             let wanted = self.states.rate("trainer_computing_seconds")
                 + self.states.rate("server_busy_seconds");
             (wanted - used).max(0.0)

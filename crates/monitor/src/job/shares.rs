@@ -1,4 +1,4 @@
-//! What a process did in the last seconds, as parts that add up to one.
+//! The time of a process in the last seconds, as parts that add up to one.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::state::{SeenObstacle, States};
 /// A part of the time of a process.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TimePart {
-    /// What it did.
+    /// The activity.
     pub name: String,
     /// The kind of that, which has a colour: `reading`, `computing`, `waiting`, `threads`, `other`,
     /// `finding`, `applying`, `saving`, `idle`.
@@ -19,14 +19,14 @@ pub struct TimePart {
     pub share: f64,
 }
 
-/// What a process did in the last seconds.
+/// The time of a process in the last seconds, and its state.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProcessShares {
     /// Its name.
     pub name: String,
     /// Whether it is a server.
     pub is_server: bool,
-    /// What it did; empty if that is not known.
+    /// The parts of its time; empty if they are not known.
     pub parts: Vec<TimePart>,
     /// Rows that a server was asked for, in a second.
     pub rows_per_second: f64,
@@ -36,9 +36,9 @@ pub struct ProcessShares {
     pub end: Option<String>,
     /// How it can be heard.
     pub presence: Presence,
-    /// What keeps it from its work, as it says.
+    /// The obstacles that it reports.
     pub obstacles: Vec<SeenObstacle>,
-    /// What obstacles that pass took of its time, by what they say.
+    /// The parts of its time that passing obstacles took, by their text.
     pub held_up: Vec<TimePart>,
     /// How much of its processors it had, if that is known.
     pub processors: Option<ProcessorUse>,
@@ -63,7 +63,7 @@ pub(super) fn of_trainer(states: &States, names: &BTreeMap<String, String>) -> V
         part("computing", "computing", states.growth("trainer_computing_seconds")),
     ];
     for (who, time) in states.growths("trainer_waiting_seconds") {
-        // One that has left the job is not waited for any more.
+        // A process that has left the job is not waited for.
         if time == 0.0 && !names.contains_key(&who) {
             continue;
         }

@@ -1,8 +1,8 @@
-//! Who slows a job whose processes all run, and why, in words.
+//! Finds the process that slows a job whose processes all run, and the reason, in words.
 //!
 //! The process that slows a job is one that is busy while others wait: a server that trainers wait for
-//! and that is hardly idle, or the trainer that waits least. Where nobody is busy, messages take the time, unless
-//! processes wait for processors.
+//! and that is hardly idle, or the trainer that waits least. If no process is busy, messages take the
+//! time, unless processes wait for processors.
 
 use metrics::words::percent;
 
@@ -20,7 +20,7 @@ const BUSY: f64 = 0.5;
 /// A server with so many times the rows of the others has too many.
 const UNEVEN: f64 = 1.5;
 
-/// Who slows a job, by what its processes did in the last seconds.
+/// Finds the process that slows a job, by the time use of its processes in the last seconds.
 pub(super) fn judge(all: &[ProcessShares]) -> Judgement {
     let alive = |one: &&ProcessShares| one.condition == Condition::Running && !one.parts.is_empty();
     let alive: Vec<&ProcessShares> = all.iter().filter(alive).collect();

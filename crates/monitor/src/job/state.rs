@@ -1,4 +1,4 @@
-//! What one process has answered: its last states, and what they say of the last seconds.
+//! The answers of one process: its last states, and its work in the last seconds.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
@@ -15,14 +15,14 @@ const NAMES_MAX: usize = 2000;
 /// Obstacles of one process.
 const OBSTACLES_MAX: usize = 20;
 
-/// What keeps a process from its work, as it says.
+/// An obstacle that a process reports.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SeenObstacle {
     /// Which one.
     pub name: String,
-    /// What is wrong, and where.
+    /// The problem, and its place.
     pub text: String,
-    /// What a person can do.
+    /// The remedy that a person can apply.
     pub remedy: String,
     /// It passes without anybody.
     pub is_passing: bool,
@@ -54,7 +54,7 @@ pub(super) struct State {
     pub(super) n_restarts: u64,
     pub(super) host: String,
     pub(super) obstacles: Vec<SeenObstacle>,
-    /// What its numbers mean, if it was asked.
+    /// The meaning of its numbers, if it was asked for.
     pub(super) about: Value,
     pub(super) numbers: BTreeMap<String, f64>,
     pub(super) labelled: BTreeMap<String, BTreeMap<String, f64>>,
@@ -106,9 +106,9 @@ struct At {
 #[derive(Clone, Debug, Default)]
 pub(super) struct States {
     last: VecDeque<At>,
-    /// What earlier incarnations had counted when they were last asked.
+    /// The last counts of earlier incarnations.
     before: BTreeMap<String, f64>,
-    /// What passing obstacles have last said, by name.
+    /// The last texts of passing obstacles, by name.
     texts: BTreeMap<String, String>,
 }
 
@@ -195,7 +195,7 @@ impl States {
         now.map(|(who, value)| (who.clone(), (value - before(who)).max(0.0))).collect()
     }
 
-    /// What passing obstacles took of that time, those of which somebody has seen what they say.
+    /// The parts of that time that passing obstacles took, if their text is known.
     pub(super) fn held_up(&self) -> Vec<TimePart> {
         let times = self.growths(HELD_UP);
         let part = |(name, text): (&String, &String)| {

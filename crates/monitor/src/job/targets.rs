@@ -16,13 +16,13 @@ pub struct ScrapeTarget {
     pub id: usize,
 }
 
-/// A list of processes in a file. It is empty when this is dropped: nobody answers any more.
+/// A list of processes in a file. The drop empties it: then no process answers.
 #[derive(Debug)]
 pub struct TargetFile {
     path: PathBuf,
     /// The label `job` of all of them.
     job: String,
-    /// What is in the file.
+    /// The contents of the file.
     text: Option<String>,
 }
 

@@ -7,10 +7,10 @@ use crate::batch::Samples;
 use crate::error::Error;
 use crate::model::Model;
 
-/// Why a body is no batch.
+/// The reason why a body is not a batch.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum BadBody {
-    /// It is no JSON.
+    /// It is not JSON.
     #[error("the body is no JSON: {0}")]
     Json(serde_json::Error),
     /// It has another form.
@@ -33,14 +33,14 @@ impl From<NoMemory> for BadBody {
     }
 }
 
-/// What a body may take.
+/// The limits of a body.
 pub(super) struct Allowed<'a> {
     pub(super) held: &'a mut Held,
     pub(super) n_samples_max: usize,
 }
 
-/// The samples of a body: slots of the model, or rows of a table if CTR saved it. Of the memory that is held,
-/// what is for the samples stays so.
+/// The samples of a body: slots of the model, or rows of a table if CTR saved it. The part of the held memory
+/// that is for the samples stays held.
 pub(super) fn samples_of(
     body: Vec<u8>,
     is_raw: bool,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What takes more than this part of all is large.
+/// A request or answer that takes more than this part of all is large.
 const LARGE_PART: usize = 64;
 /// Large requests and answers leave this part to small ones.
 const SMALL_PART: usize = 8;
@@ -45,7 +45,7 @@ impl Budget {
     }
 }
 
-/// What one request and its answer hold, until this is dropped.
+/// The memory of one request and its answer, until this is dropped.
 #[derive(Debug)]
 pub(super) struct Held {
     budget: Arc<Budget>,

@@ -68,10 +68,10 @@ pub(super) fn serve(conn: &ClientConn, shared: &ServerState) {
     }
 }
 
-/// What is sent back.
+/// The answer to a request.
 enum ServerAnswer {
     Plain(HttpAnswer),
-    /// What the model takes and gives.
+    /// The inputs and outputs of the model.
     Description(Arc<Model>),
     Predictions(Predictions),
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use base::EvenIfPoisoned;
 
-/// What a connection does.
+/// The stage of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ConnStage {
     /// It waits for a request.
@@ -28,7 +28,7 @@ pub(super) struct ClientConn {
 }
 
 impl ClientConn {
-    /// Goes on to the next stage; false if it was closed.
+    /// Enters the next stage; false if it was closed.
     pub(super) fn enter(&self, next: ConnStage) -> bool {
         let mut stage = self.stage.lock().even_if_poisoned();
         let is_open = stage.0 != ConnStage::Closed;

@@ -1,4 +1,4 @@
-//! What a server counts, as OpenMetrics text.
+//! The counts of a server, as OpenMetrics text.
 
 use std::fmt::Write;
 use std::time::Duration;

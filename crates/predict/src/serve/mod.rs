@@ -6,8 +6,8 @@
 //! that comes alone does not wait for others.
 //!
 //! **Invariant:** memory has a limit whatever clients do: connections, samples that wait, and the bytes of
-//! requests and answers are counted, from the first byte that is read to the last one that is sent. What is
-//! too much is refused at once.
+//! requests and answers are counted, from the first byte that is read to the last one that is sent.
+//! Requests beyond the limit are refused at once.
 //!
 //! **Invariant:** no client makes another one wait. A request, and the reading of an answer, have a deadline each;
 //! a connection that only waits gives its place to a new one; the health of the server is told in any case.
@@ -103,7 +103,7 @@ const PROBES_PER_PLACE: usize = 4;
 /// How often an end looks whether all requests are answered.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// What all threads of a server share.
+/// State that all threads of a server share.
 struct ServerState {
     /// There is none while it is loaded.
     predictor: OnceLock<Predictor>,
@@ -127,7 +127,7 @@ impl ServerState {
         self.stops.load(Ordering::Relaxed)
     }
 
-    /// Why nobody should send predictions here.
+    /// The reason why the server is not ready for predictions.
     fn not_ready(&self) -> Option<&'static str> {
         if self.is_ending() {
             return Some("the server was asked to end");

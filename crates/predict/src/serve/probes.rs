@@ -1,4 +1,4 @@
-//! What others ask about the server itself: whether it lives, whether it is ready, what it counts.
+//! Requests about the server itself: whether it lives, whether it is ready, its counts.
 
 use std::net::TcpStream;
 use std::time::{Duration, Instant};

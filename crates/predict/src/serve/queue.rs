@@ -15,7 +15,7 @@ use crate::compute::{have_rows, rows_of_all};
 use crate::error::Error;
 use crate::model::Model;
 
-/// What was predicted for a request.
+/// The prediction for a request.
 #[derive(Debug)]
 pub(super) struct Predicted {
     pub(super) outputs: Vec<Tensor>,
@@ -73,7 +73,7 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// Ends the wait. What was predicted is counted; the batch is no longer there.
+    /// Ends the wait. The outputs count as held memory; the batch does not any longer.
     fn tell(self, outcome: Result<Vec<Tensor>, Error>) {
         let Self { batch, mut held, reply, .. } = self;
         reply.tell(match outcome {

@@ -42,12 +42,12 @@ pub(super) fn is_late(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
-/// Gives up a client. What it has not read is forgotten, also by the system, which would keep megabytes of it.
+/// Gives up a client. The system drops the bytes that it has not read, and does not keep megabytes of them.
 pub(super) fn cut_off(stream: &TcpStream) {
     let _ = rustix::net::sockopt::set_socket_linger(stream, Some(Duration::ZERO));
 }
 
-/// What is said before the body of an answer.
+/// The head of an answer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AnswerHead {
     pub(super) kind: &'static str,
@@ -131,8 +131,7 @@ impl Write for Pieces<'_> {
     }
 }
 
-/// Ends a connection whose client may still send: what nobody reads would make the system take the answer
-/// back.
+/// Ends a connection whose client may still send: unread bytes would make the system discard the answer.
 pub(super) fn close(mut stream: &TcpStream) {
     let (mut buffer, until) = ([0; 16 << 10], Instant::now() + LINGER);
     let _ = stream.shutdown(Shutdown::Write);

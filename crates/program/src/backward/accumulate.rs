@@ -20,7 +20,7 @@ struct Argument {
 #[derive(Debug, Default)]
 struct GradParts {
     places: Vec<Argument>,
-    /// Parts named so far; names of a later sum go on from here.
+    /// Parts named so far; names of a later sum continue from here.
     n_named: usize,
 }
 
@@ -39,7 +39,7 @@ pub(super) fn sum_repeated(mut ops: Vec<OpDesc>) -> Vec<OpDesc> {
         }
         for (place, grad) in outputs(&ops[at], at) {
             if reads.contains(&grad) {
-                continue; // In place: it goes on being the same gradient.
+                continue; // In place: it stays the same gradient.
             }
             let entry = parts.entry(grad.clone()).or_insert_with(|| {
                 order.push(grad);

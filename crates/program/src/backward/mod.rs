@@ -26,7 +26,7 @@ pub struct ParamGrad {
     pub grad: String,
 }
 
-/// What to leave out of a backward pass.
+/// The variables to leave out of a backward pass.
 #[derive(Clone, Debug, Default)]
 pub struct Limits {
     /// Only these parameters are wanted; all trainable ones if `None`.
@@ -199,7 +199,7 @@ fn differentiate(
     ops.map_err(|source| forward.failed(block, index, source))
 }
 
-/// Drops a gradient op that nothing reaches or that nobody wants; fills in zeros for those of its
+/// Drops a gradient op that nothing reaches or that is not wanted; fills in zeros for those of its
 /// incoming gradients that no op computes.
 fn complete(op: OpDesc, forward: &OpDesc, written: &mut HashSet<String>) -> Vec<OpDesc> {
     let incoming: Vec<(String, String)> = forward
@@ -240,7 +240,8 @@ fn append_grad_op(
         add_prefix(&mut op, written, prefix);
     }
     let role = op.attrs.int(role::ROLE, 0)? as i32;
-    // Only the seed of the pass is of the loss; what copied the attributes of the loss op is not.
+    // Only the seed of the pass has the role of the loss; ops with copied attributes of the loss op
+    // do not.
     let is_seed = role == role::BACKWARD | role::LOSS;
     op.attrs.set(role::ROLE, if is_seed { role } else { role::BACKWARD });
     op.attrs.remove(role::ROLE_VAR);

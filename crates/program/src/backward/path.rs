@@ -19,7 +19,8 @@ pub(super) fn find(
     let mut needed: HashSet<&str> = targets.outputs.iter().map(String::as_str).collect();
     let mut path = Vec::new();
     for (index, op) in ops.iter().enumerate().rev() {
-        // What an earlier `minimize` changes is a parameter all the same: the path ends there.
+        // A variable that an earlier `minimize` changes is a parameter all the same: the path ends
+        // there.
         if op.role() & role::OPTIMIZE != 0 {
             continue;
         }

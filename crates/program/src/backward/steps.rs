@@ -36,7 +36,7 @@ fn inside(
         declare(program, backward, &names::grad(var), names::grad(var))?;
     }
     let mut stays = no_grad.clone();
-    // What a step makes is not what the variable of the same name outside is.
+    // The result of a step is not the variable of the same name outside.
     stays.retain(|var| !outputs.contains(var));
     let targets = Targets { outputs, inputs: None, seeds: Vec::new() };
     let (ops, written) = collect(program, forward, &targets, &mut stays)?;
@@ -54,7 +54,7 @@ pub(super) fn grad_of_branch(
 ) -> Result<Vec<OpDesc>> {
     let (inputs, outs) = (op.input_names("Input"), op.output_names("Out"));
     if outs.iter().any(|out| inputs.contains(out)) {
-        // What was there before the block changed it is gone.
+        // The value before the block changed it is lost.
         return Err(Error::NotDifferentiable { op: op.kind.clone() });
     }
     let backward = inside(program, op, outs.to_vec(), no_grad)?;

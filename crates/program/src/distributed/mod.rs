@@ -1,5 +1,5 @@
-//! What a program remembers of being one part of a distributed job: who takes part, and which
-//! piece of which variable lives where.
+//! The memory of a program that is one part of a distributed job: the processes of the job, and the
+//! server of each piece of each variable.
 //!
 //! Data only. The transpiler writes it, the executor, files and the servers read it; it is not part
 //! of a program's bytes, because a saved model belongs to no job.
@@ -85,9 +85,10 @@ pub struct Placement {
     pub origin_dims: Vec<i64>,
     /// Its rows on the server.
     pub piece: Piece,
-    /// What it is for.
+    /// Its purpose.
     pub kind: PlacedKind,
-    /// Who has which row. By hash, a piece is as high as the whole and has some of its rows.
+    /// The assignment of rows to servers. By hash, a piece is as high as the whole and has some of
+    /// its rows.
     pub spread: Spread,
 }
 
@@ -108,7 +109,7 @@ impl Placement {
     }
 }
 
-/// What all processes of a job agree on, and which of them runs this program.
+/// The common facts of all processes of a job, and the process that runs this program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Distributed {
     /// How trainers wait for each other.
@@ -132,11 +133,11 @@ pub struct Distributed {
     pub lookup_table: Option<String>,
     /// Tables, and states of their optimizers, that servers save and load themselves, row by row.
     pub by_rows: Vec<String>,
-    /// What all processes of a job must agree on, in words: see [`Distributed::terms`].
+    /// The facts that all processes of a job must agree on, in words: see [`Distributed::terms`].
     pub job: String,
     /// Tells this job from others, in this process: see [`Distributed::hash_job`].
     pub digest: String,
-    /// What its programs were split from.
+    /// The program that its programs were split from.
     pub origin: Origin,
 }
 
@@ -146,7 +147,7 @@ impl Distributed {
         self.trainer_id == 0
     }
 
-    /// What lives on one server.
+    /// The pieces on one server.
     pub fn on<'a>(&'a self, endpoint: &'a str) -> impl Iterator<Item = &'a Placement> {
         let server = self.server(endpoint);
         self.placement.iter().filter(move |placed| Some(placed.piece.server) == server)
@@ -172,8 +173,8 @@ impl Distributed {
         VarId::find(self.vars.get(server.0)?, name)
     }
 
-    /// What all processes of a job must agree on, besides the parameters: how many they are, and
-    /// what servers do.
+    /// The facts that all processes of a job must agree on, besides the parameters: their number,
+    /// and the work of servers.
     pub fn terms(&self) -> String {
         let mode = self.mode.terms();
         let n_trainers = self.n_trainers;

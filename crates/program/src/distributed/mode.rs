@@ -1,8 +1,9 @@
 //! How trainers and servers keep step: one enum, and all that depends on it.
 //!
-//! Nobody else compares modes. Code that has to know something asks a method here; a new mode is one more
-//! case, and the compiler lists the questions it must answer. Fluid says a mode with five booleans, a
-//! number for programs and another number for strategies: they are read and written here only.
+//! No other code compares modes. Code that depends on the mode calls a method here; a new mode is one
+//! more case, and the compiler lists the questions it must answer. Fluid expresses a mode with five
+//! booleans, a number for programs and another number for strategies: they are read and written here
+//! only.
 
 use crate::block::OpDesc;
 use crate::error::Result;
@@ -23,7 +24,7 @@ pub enum Mode {
     },
     /// A server applies each gradient when it arrives; the threads of one trainer wait for each other.
     HalfAsync,
-    /// A server applies each gradient when it arrives, and nobody waits.
+    /// A server applies each gradient when it arrives, and no trainer waits.
     Async,
     /// Trainers train alone and exchange differences now and then.
     Geo {
@@ -47,7 +48,7 @@ pub enum ExchangeKind {
     Collective,
 }
 
-/// What servers do with what trainers send.
+/// The treatment of trainers' messages by servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Applies {
     /// The gradients of all trainers are one update, when every trainer has closed its part of a round.
@@ -62,7 +63,7 @@ pub enum Applies {
 }
 
 impl Mode {
-    /// Batches between two exchanges of GEO, unless somebody says otherwise; Fluid's.
+    /// The default number of batches between two exchanges of GEO; Fluid's.
     pub const PUSH_EVERY: u32 = 100;
 
     /// Servers hold the gradients of so many rounds at most.
@@ -105,7 +106,7 @@ impl Mode {
         }
     }
 
-    /// What servers and trainers of one job must agree on, in words.
+    /// The facts that servers and trainers of one job must agree on, in words.
     pub fn terms(self) -> String {
         match self {
             // Servers do the same for both.
@@ -117,7 +118,7 @@ impl Mode {
         }
     }
 
-    /// What servers do with what trainers send; none if there are no servers.
+    /// The treatment of trainers' messages by servers; none if there are no servers.
     pub fn server_applies(self) -> Option<Applies> {
         match self {
             Mode::Sync => Some(Applies::Round { ahead: 0 }),
@@ -219,7 +220,7 @@ impl Mode {
         }
     }
 
-    /// What its amount is called where a user gives it; none if it counts nothing.
+    /// The user's name of its amount; none if it counts nothing.
     pub fn counts(self) -> Option<&'static str> {
         match self {
             Mode::Geo { .. } => Some("update_frequency"),
@@ -228,7 +229,7 @@ impl Mode {
         }
     }
 
-    /// What a user means with Fluid's switches; `argument` is `sync_mode` as given to `transpile`.
+    /// The mode that Fluid's switches mean; `argument` is `sync_mode` as given to `transpile`.
     pub fn from_fluid(
         switches: &Switches,
         argument: bool,
@@ -283,7 +284,7 @@ impl Mode {
 }
 
 impl Applies {
-    /// What the op that a server's program ends in says; Fluid's before 1.7 have no number.
+    /// Reads the last op of a server's program; Fluid's before 1.7 have no number.
     pub fn told(op: &OpDesc) -> Result<Self> {
         let number = match op.attrs.get("distributed_mode") {
             Some(_) => op.attrs.int("distributed_mode", 0)?,
@@ -297,7 +298,7 @@ impl Applies {
     }
 }
 
-/// What decides how a program is split.
+/// The settings that determine how a program is split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Split {
     /// How trainers and servers keep step.
@@ -393,9 +394,9 @@ impl Switches {
 pub struct BadSwitch {
     /// The one that does not fit.
     pub switch: &'static str,
-    /// What it must be.
+    /// The value that it must have.
     pub rule: &'static str,
-    /// What it is.
+    /// Its value.
     pub actual: &'static str,
 }
 

@@ -8,11 +8,11 @@ use crate::role;
 
 /// Attribute of a look-up: which rows its table takes in; Fluid's.
 pub const ENTRY: &str = "entry";
-/// What tells a look-up where its table is.
+/// The attributes of a look-up that address its table.
 pub(crate) const ADDRESS: [&str; 7] =
     ["epmap", "table_names", "endpoints", "trainer_id", "job", "height_sections", Spread::ATTR];
 
-/// What a `send` op says.
+/// The attributes of a `send` op.
 #[derive(Clone, Debug, Default)]
 pub struct SendOp<'a> {
     /// The variables.
@@ -23,7 +23,7 @@ pub struct SendOp<'a> {
     pub epmap: Vec<String>,
     /// Rows of each piece, when the sender cuts.
     pub sections: Vec<i64>,
-    /// What servers call the pieces, when the sender cuts.
+    /// The servers' names of the pieces, when the sender cuts.
     pub names: Vec<String>,
     /// The parameter and its gradient.
     pub role_var: Option<[String; 2]>,
@@ -34,17 +34,17 @@ pub struct SendOp<'a> {
 /// Where the parts of a table are.
 #[derive(Clone, Debug)]
 pub struct TableParts {
-    /// What servers call them.
+    /// The servers' names of them.
     pub names: Vec<String>,
     /// A server for each.
     pub epmap: Vec<String>,
     /// Rows of each; by hash, those of the whole.
     pub sections: Vec<i64>,
-    /// Who has which row.
+    /// The assignment of rows to servers.
     pub spread: Spread,
 }
 
-/// What a look-up of several slots says.
+/// The attributes of a look-up of several slots.
 #[derive(Clone, Debug)]
 pub struct LookUpOp<'a> {
     /// The variables with ids.

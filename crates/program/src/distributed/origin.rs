@@ -1,10 +1,10 @@
-//! What a job was split from, for who can split it again.
+//! The origin of a job, for code that can split it again.
 
 use std::any::Any;
 use std::sync::Arc;
 
-/// What a job was split from, if that can be done again; only who splits programs knows what it is. No
-/// part of what a job is: all are equal.
+/// The origin of a job, if it can be split again; only code that splits programs knows its type. It
+/// does not count when jobs are compared: all are equal.
 #[derive(Clone, Debug, Default)]
 pub struct Origin(pub Option<Arc<dyn Any + Send + Sync>>);
 

@@ -25,7 +25,7 @@ impl VarId {
 /// Rows of a variable that one server has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// What the server calls them, for messages to users.
+    /// The server's name of them, for messages to users.
     pub name: String,
     /// The server.
     pub server: ServerId,

@@ -1,4 +1,4 @@
-//! What a remote op does, read from its attributes once, when the program is prepared.
+//! The work of a remote op, read from its attributes once, when the program is prepared.
 //!
 //! The attributes are Fluid's, and text: names, end points, numbers of rows. This is the only place
 //! that reads them; while a program runs, servers and variables are numbers and pieces are ready.
@@ -17,7 +17,7 @@ pub const PARAM_INIT: &str = "param_init";
 /// The look-up whose ids come without the dimension of 1 at their end.
 const PLAIN: &str = "lookup_table_v2";
 
-/// What an op tells servers, or asks them.
+/// The message of an op to servers, or its question.
 #[derive(Clone, Debug)]
 pub enum Route {
     /// `send`.
@@ -32,7 +32,7 @@ pub enum Route {
     Save(SaveRoute),
 }
 
-/// What `send` does with its variables.
+/// The treatment of its variables by `send`.
 #[derive(Clone, Debug)]
 pub enum Send {
     /// GEO: takes note of the parameters as they are now.
@@ -50,7 +50,7 @@ pub struct Grads {
     pub vars: Vec<Sent>,
     /// They may be handed to a sender in the background, if there is one.
     pub may_queue: bool,
-    /// Nobody reads the variables afterwards: servers may get their memory instead of a copy.
+    /// No op reads the variables afterwards: servers may get their memory instead of a copy.
     pub for_good: bool,
 }
 
@@ -63,7 +63,7 @@ pub enum Sent {
     Copies(Vec<Piece>),
 }
 
-/// What `recv` fills its variables with.
+/// The source of the variables of `recv`.
 #[derive(Clone, Debug)]
 pub struct Recv {
     /// For each variable at the op's output, its pieces in order.
@@ -109,16 +109,16 @@ pub enum IdPartition {
 pub struct SaveRoute {
     /// The table.
     pub table: String,
-    /// Who has a part of it.
+    /// The servers that have a part of it.
     pub servers: Vec<ServerId>,
     /// The folder.
     pub dir: String,
 }
 
-/// Who the ops of a program can talk to.
+/// The servers that the ops of a program can talk to.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Servers<'a> {
-    /// What the program remembers of its job.
+    /// The job of the program.
     pub job: Option<&'a Distributed>,
     /// The end points of the job, by number.
     pub endpoints: &'a [String],
@@ -175,7 +175,7 @@ impl Servers<'_> {
 }
 
 impl Route {
-    /// What an op does, if it talks to servers and there are any.
+    /// The route of an op, if it talks to servers and there are any.
     pub fn read(op: &OpDesc, servers: &Servers<'_>) -> Result<Option<Self>> {
         if servers.endpoints.is_empty() {
             return Ok(None);

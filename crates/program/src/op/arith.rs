@@ -2,7 +2,7 @@
 
 use tensor::Number;
 
-/// What elementwise kernels compute with.
+/// The number types of elementwise kernels.
 pub(super) trait Arith: Number {
     /// Whether the type holds integers, which cannot be divided by zero.
     const WHOLE: bool;

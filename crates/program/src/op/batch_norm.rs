@@ -246,7 +246,7 @@ impl Kernel for BatchNormGrad {
     }
 }
 
-/// What the gradient reads.
+/// The inputs of the gradient.
 struct Batch<'a, T> {
     x: &'a [T],
     d_y: &'a [T],

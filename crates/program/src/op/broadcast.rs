@@ -1,10 +1,9 @@
 //! Fluid's broadcasting: the shorter shape lines up with a run of the longer one's dimensions,
 //! starting at `axis` (-1: on the right), and a size of 1 meets any other size.
 //!
-//! A [`Broadcast`] knows dimensions only as far as they differ in who moves: neighbours in which
-//! both, only X, or only Y move become one. What is left is walked in segments, so that kernels
-//! are loops over slices: equal shapes are one segment, a bias along the last dimension is one
-//! segment per row.
+//! A [`Broadcast`] merges neighbouring dimensions in which the same sides move: both, only X, or
+//! only Y. The remaining dimensions are walked in segments, so that kernels are loops over slices:
+//! equal shapes are one segment, a bias along the last dimension is one segment per row.
 
 use std::ops::AddAssign;
 

@@ -18,7 +18,7 @@ use crate::program::Program;
 pub enum BySample {
     /// A row may depend on other rows or on chance, or the op has an effect beside its results.
     Never,
-    /// It reads no rows: what it makes is the same in every run.
+    /// It reads no rows: its results are the same in every run.
     Constant,
     /// A row of the results depends on that of the variables at this port; no other port has rows.
     Rows(&'static str),
@@ -40,7 +40,7 @@ pub fn computes_by_sample(program: &Program, feeds: &[String], fetches: &[String
         if op.kind == "feed" || op.kind == "fetch" {
             continue;
         }
-        // A parameter that changes, or another block: nobody knows.
+        // A parameter that changes, or another block: the answer is not known.
         let changes = op.writes().any(persistable) && !op.traits().keeps_averages;
         if !op.sub_blocks().is_empty() || changes {
             return false;
@@ -58,8 +58,8 @@ pub fn computes_by_sample(program: &Program, feeds: &[String], fetches: &[String
     fetches.iter().all(|name| rows.contains(name.as_str()))
 }
 
-/// The ops of block 0 that give the same numbers in every run, in order: they read parameters that nobody
-/// changes, and each other.
+/// The ops of block 0 that give the same numbers in every run, in order: they read parameters that do not
+/// change, and each other.
 pub fn constant_ops(program: &Program) -> Vec<usize> {
     let all = || program.blocks().iter().flat_map(|block| &block.ops);
     let mut n_written: HashMap<&str, usize> = HashMap::new();
@@ -172,7 +172,7 @@ mod tests {
     use crate::{Builder, Net, Result, Var};
     use tensor::DType;
 
-    /// Builds on ids and numbers; what it returns is fetched.
+    /// Builds on ids and numbers; the result is fetched.
     fn holds(build: impl FnOnce(&mut Builder<'_>, Var, Var) -> Result<Var>) -> bool {
         let mut net = Net::with_seed(1);
         let mut b = net.builder();

@@ -1,4 +1,5 @@
-//! `cast`: Out = X in the element type `out_dtype`. Fractions are cut off; what is not 0 is true.
+//! `cast`: Out = X in the element type `out_dtype`. Fractions are cut off; numbers other than 0 are
+//! true.
 
 use num_traits::AsPrimitive;
 use tensor::{Bool, DType, Number, Tensor};

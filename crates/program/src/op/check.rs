@@ -94,7 +94,7 @@ impl Check {
         self
     }
 
-    /// What the shape rule says of a port's first variable.
+    /// The description that the shape rule gives a port's first variable.
     #[track_caller]
     pub(crate) fn inferred(&self, port: &str) -> Meta {
         let program = self.forward(DType::F64).unwrap_or_else(|error| panic!("{error}"));

@@ -4,7 +4,8 @@
 //! `c_allreduce_sum` (`max`, `min`, `prod`), `allreduce`: Out = what X of all trainers comes to, added up in the
 //! order of ranks. `c_broadcast`, `broadcast`: Out = X of trainer `root`. `c_allgather`: Out = X of all trainers, one
 //! below the other. `c_reducescatter`: Out = this trainer's rows of their sum. `c_sync_calc_stream`,
-//! `c_sync_comm_stream`: Out = X; there are no streams here, and who reads a variable waits for it.
+//! `c_sync_comm_stream`: Out = X; there are no streams here, and the reader of a variable waits for
+//! it.
 
 use super::{Infer, Op, Run, traits};
 use crate::attr::Attrs;
@@ -30,7 +31,7 @@ fn same_as_input(infer: &mut Infer<'_>) -> Result<()> {
     infer.set_output("Out", x)
 }
 
-/// What an op asks the other trainers for; `None` if it asks for nothing.
+/// An op's request to the other trainers; `None` if it has none.
 pub fn asked(op: &OpDesc) -> Result<Option<Asked>> {
     let collective = match op.kind.as_str() {
         "c_allreduce_sum" => Collective::AllReduce(ReduceOp::Sum),
@@ -70,7 +71,7 @@ pub fn waits_for_stream(op: &OpDesc) -> bool {
     matches!(op.kind.as_str(), "c_sync_calc_stream" | "c_sync_comm_stream")
 }
 
-/// The trainers that an op meets; `None` if it meets nobody.
+/// The trainers that an op meets; `None` if it meets none.
 pub fn members(op: &OpDesc) -> Result<Option<TrainerGroup>> {
     let place = |name: &'static str| -> Result<usize> {
         let rank = op.attrs.int(name, 0)?;
@@ -229,7 +230,7 @@ impl Op for GenIdOfAll {
     }
 }
 
-/// What is known of all trainers is known to what runs the program; the variable stays as it is declared.
+/// The code that runs the program knows the trainers; the variable stays as it is declared.
 fn keep_raw(infer: &mut Infer<'_>, port: &str) -> Result<()> {
     let raw = Meta { kind: crate::var::VarKind::Raw, ..Meta::default() };
     infer.set_output(port, raw)

@@ -264,7 +264,7 @@ fn run_grad(run: &mut Run<'_>) -> Result<()> {
     Ok(())
 }
 
-/// What the gradient reads, channels first.
+/// The inputs of the gradient, channels first.
 struct ConvInputs<'a, T> {
     x: &'a [T],
     filter: &'a [T],
@@ -369,7 +369,7 @@ mod tests {
         grad(options.attr("paddings", vec![1, 0, 0, 2]));
     }
 
-    /// What Fluid 1.8.5 gives for a filter that misses by less than a stride.
+    /// The results of Fluid 1.8.5 for a filter that misses by less than a stride.
     #[test]
     fn a_filter_may_reach_over_the_edge() {
         check("conv2d")

@@ -39,7 +39,7 @@ impl DropoutOptions {
         Ok(Self { p, upscale, is_test: attrs.bool("is_test", false)? })
     }
 
-    /// What an element that stays is multiplied by in training.
+    /// The factor in training of an element that stays.
     fn scale(&self) -> f32 {
         if self.upscale && self.p < 1.0 { 1.0 / (1.0 - self.p) } else { 1.0 }
     }
@@ -150,7 +150,7 @@ mod tests {
     use super::*;
     use crate::op::check::{Check, check, t};
 
-    /// What stays in Fluid 1.8.5 for this seed and probability.
+    /// The elements that stay in Fluid 1.8.5 for this seed and probability.
     const STAYS: [u8; 12] = [0, 1, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1];
 
     fn dropout(implementation: &str) -> Check {

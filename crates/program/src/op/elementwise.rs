@@ -35,7 +35,7 @@ trait Binary {
     fn apply<T: Arith>(x: T, y: T) -> T;
 }
 
-/// What a derivative may depend on: `d` is the gradient of Out.
+/// The inputs of a derivative: `d` is the gradient of Out.
 struct Point<T> {
     x: T,
     y: T,

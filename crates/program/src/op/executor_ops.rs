@@ -1,8 +1,8 @@
 //! Ops that say something to the executor, and compute nothing.
 //!
-//! `feed`: Out = column `col` of what the caller gave. `fetch`: X becomes column `col` of what the
-//! caller gets. `delete_var`: X is not needed any more. `fake_init`: Out lives on a server; here it
-//! has a shape but no memory.
+//! `feed`: Out = column `col` of the caller's input. `fetch`: X becomes column `col` of the
+//! caller's result. `delete_var`: X is not needed after this. `fake_init`: Out lives on a server;
+//! here it has a shape but no memory.
 
 use super::{Infer, Op, Run, traits};
 use crate::error::Result;

@@ -10,7 +10,7 @@ use crate::var::Meta;
 
 pub(super) struct Eye;
 
-/// Rows and columns; as many columns as rows unless they are said.
+/// Rows and columns; as many columns as rows unless they are given.
 fn dims(attrs: &Attrs) -> Result<[i64; 2]> {
     let rows = attrs.int("num_rows", 0)?;
     let columns = match attrs.int("num_columns", -1)? {

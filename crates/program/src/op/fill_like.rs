@@ -131,7 +131,8 @@ mod tests {
             .gives("Out", ids(&[2], &[3, 3]));
     }
 
-    /// What Fluid 1.8.5 does: refuses, except for the one float32 just above the largest integer.
+    /// The behaviour of Fluid 1.8.5: refuses, except for the one float32 just above the largest
+    /// integer.
     #[test]
     fn refuses_what_the_type_cannot_hold() {
         let fill = |dtype: i32, value: f32| {

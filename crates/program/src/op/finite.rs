@@ -10,7 +10,7 @@ pub(super) struct Isfinite;
 pub(super) struct Isinf;
 pub(super) struct Isnan;
 
-/// What to find out.
+/// A question about numbers.
 trait Question {
     fn ask<T: Float>(data: &[T]) -> bool;
     /// The answer for integers.

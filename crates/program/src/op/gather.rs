@@ -1,8 +1,8 @@
 //! `gather`: Out[i] = X[Index[i]], by rows of X.
 //!
 //! `gather_nd`: the last dimension of Index holds places in the first dimensions of X, and Out has
-//! what lies there. Gradient of both: dX[Index[i]] += dOut[i]; but `gather` with `overwrite`, which
-//! is Fluid's default, lets the last of equal indices win: dX[Index[i]] = dOut[i].
+//! the elements there. Gradient of both: dX[Index[i]] += dOut[i]; but `gather` with `overwrite`,
+//! which is Fluid's default, lets the last of equal indices win: dX[Index[i]] = dOut[i].
 
 use tensor::{DType, Element, Shape, Tensor};
 

@@ -1,11 +1,11 @@
-//! Rows of a table by id, in and out: what embeddings spend their time on.
+//! Rows of a table by id, in and out: embeddings spend their time here.
 //!
 //! Ids are checked before anything is copied, so that the copying loop has nothing to decide and
 //! the processor can fetch many rows at once.
 
 use tensor::{Element, Number};
 
-/// An id that is no row of the table, and where it stands in the list.
+/// An id without a row in the table, and its place in the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadId {
     /// Where in the list of ids.

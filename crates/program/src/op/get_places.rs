@@ -8,7 +8,7 @@ use crate::var::{Meta, VarKind};
 
 pub(super) struct GetPlaces;
 
-/// More are no processors but a mistake.
+/// A larger number is a mistake.
 const PLACES_MAX: i64 = 1 << 16;
 
 impl Op for GetPlaces {
@@ -20,7 +20,7 @@ impl Op for GetPlaces {
     }
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
-        // Nobody said how many: there is one.
+        // The default is one.
         let n = run.attrs().int("device_count", 0)?.clamp(1, PLACES_MAX);
         let mut out = run.take("Out");
         let numbers = out.resize::<i64>(Shape::from([n as usize]));

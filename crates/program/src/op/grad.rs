@@ -1,4 +1,4 @@
-//! What an op's gradient rule sees: the forward op, and which gradients are wanted.
+//! The input of an op's gradient rule: the forward op, and the gradients that are wanted.
 
 use crate::block::OpDesc;
 use crate::error::Result;
@@ -25,7 +25,7 @@ pub struct Grad<'a> {
     emitted: Vec<OpDesc>,
 }
 
-/// What the usual gradient op reads and writes, by port of the forward op.
+/// The inputs and outputs of the usual gradient op, by port of the forward op.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Keep<'a> {
     /// Forward inputs it reads.

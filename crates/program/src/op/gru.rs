@@ -175,7 +175,7 @@ impl Kernel for GruGrad {
     }
 }
 
-/// What the forward pass left, in the order of the batches.
+/// The results of the forward pass, in the order of the batches.
 struct GruForward<'a, T> {
     steps: &'a Steps,
     first: &'a [T],
@@ -197,7 +197,7 @@ fn backward<T: Float>(
     let steps = saved.steps;
     let first = saved.first;
     let d_first = grads.d_previous;
-    // What flows back from one batch; the first is the largest.
+    // The gradient that flows back from one batch; the first is the largest.
     let (scratch, flowing) = scratch.split_at_mut(4 * first.len());
     for t in (0..steps.len()).rev() {
         let (start, n) = steps.batch(t);
@@ -249,7 +249,7 @@ mod tests {
         check.aux("BatchGate").aux("BatchResetHiddenPrev").aux("BatchHidden")
     }
 
-    /// What Fluid 1.8.5 computed for the op `gru` with these inputs and attributes.
+    /// The results of Fluid 1.8.5 for the op `gru` with these inputs and attributes.
     #[test]
     fn runs_along_sequences_as_fluid_does() {
         let hidden = [

@@ -26,7 +26,7 @@ pub(super) struct GruCell<'a, T> {
     pub(super) rules: Rules,
 }
 
-/// What attributes say of a step.
+/// The attributes of a step.
 #[derive(Clone, Copy)]
 pub(super) struct Rules {
     pub(super) gate: Act,
@@ -34,14 +34,14 @@ pub(super) struct Rules {
     pub(super) origin_mode: bool,
 }
 
-/// What a step writes. `gate` comes in as the input with its bias.
+/// The outputs of a step. `gate` comes in as the input with its bias.
 pub(super) struct GruOutputs<'a, T> {
     pub(super) gate: &'a mut [T],
     pub(super) reset: &'a mut [T],
     pub(super) hidden: &'a mut [T],
 }
 
-/// What the gradient of a step reads.
+/// The inputs of the gradient of a step.
 pub(super) struct GruForwardStep<'a, T> {
     pub(super) previous: &'a [T],
     pub(super) gate: &'a [T],
@@ -49,7 +49,7 @@ pub(super) struct GruForwardStep<'a, T> {
     pub(super) d_hidden: &'a [T],
 }
 
-/// What the gradient of a step writes; `d_weight` is added to.
+/// The outputs of the gradient of a step; `d_weight` is added to.
 pub(super) struct Grads<'a, T> {
     pub(super) d_gate: &'a mut [T],
     pub(super) d_previous: &'a mut [T],
@@ -295,7 +295,7 @@ mod tests {
             .input("Bias", t(&[1, 6], &B))
     }
 
-    /// What Fluid 1.8.5 computed for the op `gru_unit` with these inputs, activation 2 and
+    /// The results of Fluid 1.8.5 for the op `gru_unit` with these inputs, activation 2 and
     /// gate_activation 1.
     #[test]
     fn steps_as_fluid_does() {

@@ -1,4 +1,4 @@
-//! What an op may ask of the world outside of the program.
+//! The access of an op to the world outside of the program.
 
 use std::error::Error as StdError;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::remote::Remote;
 use crate::trainers::Trainers;
 
-/// What ops may ask for from outside; the code that runs programs implements it.
+/// The access of ops to the world outside; the code that runs programs implements it.
 ///
 /// Each method has a refusal as its default, so that a host offers only what it has.
 pub trait Host {

@@ -1,4 +1,4 @@
-//! What an op's shape rule sees: the descriptions of its variables and its attributes.
+//! The input of an op's shape rule: the descriptions of its variables and its attributes.
 
 use tensor::DType;
 

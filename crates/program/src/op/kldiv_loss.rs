@@ -34,7 +34,7 @@ impl Reduction {
         }
     }
 
-    /// What the sum is divided by.
+    /// The divisor of the sum.
     fn divisor(&self, shape: Shape) -> f64 {
         match self {
             Self::None | Self::Sum => 1.0,

@@ -82,7 +82,7 @@ pub(super) fn infer_loss(infer: &Infer<'_>, x_port: &str, axis: usize, soft: boo
     Ok(x.with_dims(if label.dims.len() == x.dims.len() { one } else { without }))
 }
 
-/// What [`infer_loss`] says, for the shapes of a batch.
+/// The shape of [`infer_loss`], for the shapes of a batch.
 pub(super) fn loss_shape(run: &Run<'_>, x_port: &str, axis: usize, soft: bool) -> Result<Shape> {
     let (x, label) = (run.input(x_port)?.shape(), run.input("Label")?.shape());
     let one = x.with_dim(axis, 1);

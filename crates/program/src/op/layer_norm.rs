@@ -151,7 +151,7 @@ impl Kernel for LayerNormGrad {
     }
 }
 
-/// What the gradient reads.
+/// The inputs of the gradient.
 struct NormRows<'a, T> {
     x: &'a [T],
     d_y: &'a [T],

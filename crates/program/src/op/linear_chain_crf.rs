@@ -74,7 +74,7 @@ fn largest<T: Float>(row: &[T]) -> T {
     row.iter().fold(T::neg_infinity(), |max, &x| max.max(x))
 }
 
-/// What the emissions of a chain were divided by in all, as a logarithm.
+/// The product of all divisors of a chain's emissions, as a logarithm.
 fn scale<T: Float>(x: &[T], d: usize) -> T {
     x.chunks_exact(d).fold(T::zero(), |sum, x| sum + largest(x))
 }
@@ -275,7 +275,7 @@ mod tests {
         )
     }
 
-    /// What Fluid 1.8.5 computed for the op `linear_chain_crf` with these inputs.
+    /// The results of Fluid 1.8.5 for the op `linear_chain_crf` with these inputs.
     #[test]
     fn costs_what_fluid_says() {
         let cost = [3.5325775146484375, 4.80142879486084];

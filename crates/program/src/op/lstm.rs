@@ -24,7 +24,7 @@ const OP: &str = "LSTMOp";
 const RULE: &str = "Input must be [n, 4d], Weight [d, 4d]";
 const BIAS_RULE: &str = "Bias must be [1, 4d], or [1, 7d] with peepholes";
 
-/// What attributes say of a step.
+/// The attributes of a step.
 #[derive(Clone, Copy)]
 struct Rules {
     gate: Act,
@@ -214,7 +214,7 @@ impl Op for Lstm {
     }
 }
 
-/// What the steps write. `gate` comes in as the input with its bias; `hidden` and `cell` are
+/// The outputs of the steps. `gate` comes in as the input with its bias; `hidden` and `cell` are
 /// timelines.
 struct LstmOutputs<'a, T> {
     gate: &'a mut [T],
@@ -304,7 +304,7 @@ impl Kernel for LstmGrad {
     }
 }
 
-/// What the forward pass left; `hidden` and `cell` are timelines.
+/// The results of the forward pass; `hidden` and `cell` are timelines.
 struct LstmForward<'a, T> {
     hidden: &'a [T],
     cell: &'a [T],
@@ -398,7 +398,7 @@ mod tests {
         check.aux("BatchGate").aux("BatchCellPreAct").aux("Cell")
     }
 
-    /// What Fluid 1.8.5 computed for the op `lstm` with these inputs and attributes.
+    /// The results of Fluid 1.8.5 for the op `lstm` with these inputs and attributes.
     #[test]
     fn runs_along_sequences_as_fluid_does() {
         let hidden = [

@@ -127,7 +127,7 @@ mod tests {
             .attr("forget_bias", 0.5f32)
     }
 
-    /// What Fluid 1.8.5 computed for the op `lstm_unit` with these inputs and forget_bias 0.5.
+    /// The results of Fluid 1.8.5 for the op `lstm_unit` with these inputs and forget_bias 0.5.
     #[test]
     fn steps_as_fluid_does() {
         let c = [0.6470447778701782, -0.22142332792282104, 0.4594520926475525, 0.31919485330581665];

@@ -204,10 +204,11 @@ pub trait Op: Sync {
         None
     }
 
-    /// What others must know to check it, move it, cut it, batch it, or place it on a server.
+    /// The facts that other code needs to check it, move it, cut it, batch it, or place it on a
+    /// server.
     ///
-    /// There is no default: an op that forgot to answer would be computed alone, or take every type, and nobody
-    /// would notice. Most ops answer with `traits!`.
+    /// There is no default: an op without an answer would be computed alone, or take every type, without any
+    /// error. Most ops answer with `traits!`.
     fn traits(&self, attrs: &Attrs) -> Traits;
 }
 

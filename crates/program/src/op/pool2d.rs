@@ -93,7 +93,7 @@ impl Windows {
         }
     }
 
-    /// What an average is divided by.
+    /// The divisor of an average.
     fn divisor(&self, window: &Window) -> f64 {
         let [h, w] = self.slides;
         let counted = window.rows.len() * window.columns.len();
@@ -318,7 +318,7 @@ mod tests {
         }
     }
 
-    /// What Fluid 1.8.5 gives: a window that misses by less than a stride has one place.
+    /// The results of Fluid 1.8.5: a window that misses by less than a stride has one place.
     #[test]
     fn a_window_may_reach_over_the_edge() {
         let small = |kind: &str| {

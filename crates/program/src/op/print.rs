@@ -49,7 +49,7 @@ impl Op for Print {
     }
 }
 
-/// What is shown: a line with the message, and one for each thing asked for.
+/// The output: a line with the message, and one for each thing asked for.
 fn text(attrs: &Attrs, name: &str, tensor: &Tensor) -> Result<String> {
     let mut text = format!("{}\tThe place is:CPUPlace", attrs.str("message", "")?);
     let mut line = |part: std::fmt::Arguments<'_>| {

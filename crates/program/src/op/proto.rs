@@ -1,5 +1,5 @@
-//! What operators of Fluid 1.8.5 take and give: ports, attributes, and the values that attributes
-//! have when nobody sets them. `protos.txt` was written by the real Fluid; see
+//! The inputs and outputs of the operators of Fluid 1.8.5: ports, attributes, and the defaults of
+//! attributes. `protos.txt` was written by the real Fluid; see
 //! `crates/testing/golden/gen/op_protos.py`.
 
 use std::sync::OnceLock;
@@ -28,18 +28,18 @@ pub struct AttrRule {
     pub name: &'static str,
     /// Its type's number in programs.
     pub code: usize,
-    /// What it is if nobody sets it.
+    /// Its default.
     pub default: Option<Attr>,
 }
 
-/// What one operator takes and gives.
+/// The inputs, outputs and attributes of one operator.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Proto {
     /// The operator's name in programs.
     pub kind: &'static str,
-    /// What it reads.
+    /// Its inputs.
     pub inputs: Vec<Port>,
-    /// What it writes.
+    /// Its outputs.
     pub outputs: Vec<Port>,
     /// Everything else that can be said to it.
     pub attrs: Vec<AttrRule>,
@@ -57,7 +57,8 @@ pub fn protos() -> &'static [Proto] {
     PROTOS.get_or_init(|| include_str!("protos.txt").lines().map(Proto::read).collect())
 }
 
-/// What an operator takes and gives; `None` for gradients, and for operators that Fluid has not.
+/// The inputs and outputs of an operator; `None` for gradients, and for operators that Fluid has
+/// not.
 pub fn proto(kind: &str) -> Option<&'static Proto> {
     let protos = protos();
     protos.binary_search_by(|proto| proto.kind.cmp(kind)).ok().map(|at| &protos[at])
@@ -83,7 +84,8 @@ impl Proto {
         self.attrs.iter().find(|rule| rule.name == name)
     }
 
-    /// Gives an op the attributes that nobody set, and each the type that it has by rule.
+    /// Gives an op the defaults of missing attributes, and each attribute the type that it has by
+    /// rule.
     pub fn complete(&self, op: &mut OpDesc) -> Result<()> {
         for rule in &self.attrs {
             match (op.attrs.get(rule.name), &rule.default) {

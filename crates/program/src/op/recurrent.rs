@@ -1,4 +1,4 @@
-//! What recurrent ops share: steps of many sequences as batches, and their activations.
+//! Common parts of recurrent ops: steps of many sequences as batches, and their activations.
 
 use tensor::Float;
 

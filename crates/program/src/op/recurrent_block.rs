@@ -3,7 +3,8 @@
 //! In the block a variable has the name it has outside: `inputs` are one step there, and `outputs`
 //! are stacked from one step each. `states` of a step are the `ex_states` of the next; the first step
 //! has `initial_states`. `recurrent_grad` runs a block of gradient ops for each step, the last one
-//! first; what the forward steps left in the block's variables is kept in `step_scopes`.
+//! first; the values that the forward steps left in the block's variables are kept in
+//! `step_scopes`.
 
 use tensor::{DType, Shape, Tensor, Value};
 
@@ -371,7 +372,7 @@ mod tests {
 
     #[test]
     fn steps_are_taken_out_and_put_back() {
-        // What `recurrent` does with its inputs, and `recurrent_grad` with gradients.
+        // The work of `recurrent` on its inputs, and of `recurrent_grad` on gradients.
         let whole = t(&[2, 2], &[1.0, 2.0, 3.0, 4.0]);
         let mut copy = Tensor::default();
         for step in [1, 0] {

@@ -1,4 +1,4 @@
-//! What an op's kernel sees: the values of its variables.
+//! The input of an op's kernel: the values of its variables.
 //!
 //! Output memory is recycled: a kernel *takes* the old tensor of an output, writes into its memory
 //! and *puts* it back, so that a step that was run before allocates nothing.
@@ -107,7 +107,7 @@ impl<'a> Run<'a> {
         self.host.run_block(block, self.vars)
     }
 
-    /// What this op tells servers; made when the program was prepared.
+    /// The message of this op to servers; made when the program was prepared.
     pub fn route(&self) -> Option<&'a Route> {
         self.wiring.route()
     }
@@ -124,8 +124,8 @@ impl<'a> Run<'a> {
         Ok((self.host.remote().map_err(|error| error.of_op(&self.op.kind))?, values))
     }
 
-    /// Sends what is at an input port. What is sent for good the servers may keep: its variables get
-    /// other memory for next time.
+    /// Sends the variables of an input port. Servers may keep those that are sent for good: the
+    /// variables get other memory for next time.
     pub fn send(&mut self, port: &str, send: &Send) -> Result<()> {
         let slots: Vec<usize> = self.wiring.input(port).iter().flatten().copied().collect();
         let remote = self.host.remote().map_err(|error| error.of_op(&self.op.kind))?;
@@ -294,12 +294,12 @@ impl<'a> Run<'a> {
         self.wiring.output(port).len()
     }
 
-    /// Whether somebody wants this output.
+    /// Whether this output is wanted.
     pub fn wants(&self, port: &str) -> bool {
         self.wants_at(port, 0)
     }
 
-    /// Whether somebody wants the `index`-th variable of this output port.
+    /// Whether the `index`-th variable of this output port is wanted.
     pub fn wants_at(&self, port: &str, index: usize) -> bool {
         matches!(self.wiring.output(port).get(index), Some(Some(_)))
     }

@@ -54,7 +54,8 @@ impl Op for Recv {
         let n = run.n_outputs("Out");
         let mut out: Vec<_> = (0..n).map(|index| run.take_at("Out", index)).collect();
         let received = run.remote_with("X").and_then(|(remote, _)| remote.recv(route, &mut out));
-        // What was not received still has its old contents: a failed step loses no parameter.
+        // Variables that were not received keep their old contents: a failed step loses no
+        // parameter.
         for (index, tensor) in out.into_iter().enumerate() {
             let value = if tensor.is_initialized() { Value::Tensor(tensor) } else { Value::Empty };
             run.put_value_at("Out", index, value);

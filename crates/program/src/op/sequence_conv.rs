@@ -52,7 +52,7 @@ impl Context {
         Ok(Self { start: attrs.int("contextStart", 0)?, length })
     }
 
-    /// What is inside of the sequence for step `t` of `n`.
+    /// The steps inside of the sequence for step `t` of `n`.
     fn inside(self, t: usize, n: usize) -> StepsInside {
         let first = self.start.saturating_add(t as i64);
         let begin = first.clamp(0, n as i64);

@@ -43,7 +43,7 @@ impl Pool {
         })
     }
 
-    /// What a sum over `n` rows is multiplied with.
+    /// The factor of a sum over `n` rows.
     fn factor<T: Float>(self, n: usize) -> T {
         match self {
             Pool::Average => T::one() / T::of(n as f64),

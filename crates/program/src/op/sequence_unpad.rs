@@ -46,7 +46,7 @@ impl Op for SequenceUnpad {
     }
 }
 
-/// What X and Length say together.
+/// The layout of X by Length.
 struct Padded {
     offsets: Vec<usize>,
     /// Numbers in a step.

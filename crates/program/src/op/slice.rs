@@ -14,7 +14,7 @@ use crate::error::Result;
 pub(super) struct Slice;
 pub(super) struct SliceGrad;
 
-/// What to take of an axis.
+/// The range to take of an axis.
 struct SliceRange {
     axis: usize,
     start: i64,

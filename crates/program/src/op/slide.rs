@@ -49,7 +49,7 @@ impl Slide {
     }
 }
 
-/// What surrounds an image along one dimension.
+/// The padding of an image along one dimension.
 #[derive(Clone, Copy, Debug)]
 enum Padding {
     Explicit(i64, i64),

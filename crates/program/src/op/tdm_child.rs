@@ -139,7 +139,7 @@ mod tests {
             .attr("child_nums", 2)
     }
 
-    /// What Fluid 1.8.5 computed for the op `tdm_child` with this tree.
+    /// The results of Fluid 1.8.5 for the op `tdm_child` with this tree.
     #[test]
     fn finds_children_and_leaves() {
         let int = |numbers: &[i32]| Tensor::new([4, 1, 2], numbers).unwrap();

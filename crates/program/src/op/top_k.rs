@@ -18,7 +18,7 @@ impl Op for TopK {
         let Some(&n) = x.dims.last() else {
             return Err(infer.shape("top_k needs a dimension to choose from", "X"));
         };
-        // What a variable will hold is not known yet.
+        // The value of a variable is not known yet.
         let k = match infer.opt_input("K")? {
             Some(_) => -1,
             None => check_k(infer.attrs().int("k", 1)?, if n < 0 { i64::MAX } else { n })?,

@@ -1,6 +1,7 @@
-//! What the rest of the program must know of an op to check, batch, move or cut it, or to place it on a server.
+//! The facts about an op that other code needs to check, batch, move or cut it, or to place it on a server.
 //!
-//! Each op says it in its own file. Nobody else keeps lists of op names (a tidy test checks it).
+//! Each op states them in its own file. No other code keeps lists of op names (a tidy test checks
+//! it).
 
 use tensor::DType;
 
@@ -10,8 +11,8 @@ use crate::block::OpDesc;
 /// The types that a layer takes at a port.
 pub type PortTypes = (&'static str, &'static [DType]);
 
-/// What is known of an op beyond its rules. Every op says how it treats the samples of a batch and which types
-/// its layer takes ([`Traits::new`]); the rest is seldom true.
+/// The facts about an op beyond its rules. Every op states how it treats the samples of a batch and which
+/// types its layer takes ([`Traits::new`]); the rest is seldom true.
 #[derive(Clone, Copy, Debug)]
 pub struct Traits {
     /// How the rows of its results follow from those of its inputs.
@@ -28,7 +29,7 @@ pub struct Traits {
     pub serves_look_up: bool,
     /// It draws random numbers one after the other, so that a part can start in the middle.
     pub draws_stream: bool,
-    /// Somebody outside of the program sees that it ran, and in which order.
+    /// The world outside of the program sees that it ran, and in which order.
     pub has_side_effect: bool,
     /// It behaves differently in training and in testing: it gets the attribute `is_test`.
     pub knows_is_test: bool,
@@ -42,7 +43,7 @@ pub struct Traits {
     pub keeps_averages: bool,
 }
 
-/// What an update does to the rows of a table that its gradient does not list.
+/// The effect of an update on the rows of a table that its gradient does not list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Untouched {
     /// Nothing.
@@ -51,7 +52,7 @@ pub enum Untouched {
     StayAtZero,
     /// Their weights follow from their state alone: zero state gives the same weights everywhere.
     Forget,
-    /// What it does depends on all rows.
+    /// The effect depends on all rows.
     Change,
 }
 
@@ -113,7 +114,7 @@ macro_rules! traits {
 pub(crate) use traits;
 
 impl OpDesc {
-    /// What is known of this op. Of an op that does not exist, nothing is.
+    /// The facts about this op; none of an op that does not exist.
     pub fn traits(&self) -> Traits {
         match find(&self.kind) {
             Ok(op) => op.traits(&self.attrs),

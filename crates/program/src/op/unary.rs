@@ -123,7 +123,7 @@ fn normal_at<T: tensor::Float>(x: T) -> T {
     T::of(0.5 * FRAC_1_SQRT_2 * FRAC_2_SQRT_PI * (-0.5 * x * x).exp())
 }
 
-/// What `tanh` is taken of where it stands in for the error function, and its derivative.
+/// The argument of the `tanh` that stands in for the error function, and its derivative.
 fn gelu_inner<T: tensor::Float>(x: T) -> (T, T) {
     let (scale, cubic) = (T::of(FRAC_2_SQRT_PI * FRAC_1_SQRT_2), T::of(0.044715));
     let inner = scale * (x + cubic * x * x * x);

@@ -59,7 +59,7 @@ pub(super) use random;
 
 random! { UniformRandom, UniformRandomBatchSizeLike [F32, F64] = draw }
 
-/// Attribute of ops that start tables of servers: their rows are made when somebody asks for them.
+/// Attribute of ops that start tables of servers: their rows are made at the first request.
 pub(super) const ON_TOUCH: &str = "on_touch";
 
 /// No row exists yet: the table is seen without rows.

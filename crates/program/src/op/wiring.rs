@@ -9,7 +9,7 @@ use crate::names::EMPTY;
 pub struct Wiring {
     inputs: Ports,
     outputs: Ports,
-    /// What the op tells servers.
+    /// The message of the op to servers.
     route: Option<Route>,
 }
 
@@ -41,7 +41,7 @@ impl Wiring {
         self
     }
 
-    /// What the op tells servers, if it talks to any.
+    /// The message of the op to servers, if it talks to any.
     pub fn route(&self) -> Option<&Route> {
         self.route.as_ref()
     }

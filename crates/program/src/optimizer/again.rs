@@ -59,7 +59,7 @@ mod tests {
     use crate::optimizer::Sgd;
     use crate::{Net, Optimizer, ParamAttr};
 
-    /// What a notebook cell with a named parameter does.
+    /// Does the work of a notebook cell with a named parameter.
     fn cell(net: &mut Net) -> Vec<ParamGrad> {
         let b = &mut net.builder();
         let x = layers::data(b, "x", &[2], layers::Data::default()).unwrap();

@@ -1,4 +1,4 @@
-//! What all optimizers have in common: `minimize`, `backward`, `apply_gradients`.
+//! Common parts of all optimizers: `minimize`, `backward`, `apply_gradients`.
 
 use std::collections::{HashMap, HashSet};
 
@@ -68,7 +68,7 @@ impl Optimizer {
         loss: &Var,
         limits: &Limits,
     ) -> Result<(Vec<OpDesc>, Vec<ParamGrad>)> {
-        // What the ops would refuse is refused before the program is touched.
+        // Invalid settings are refused before the program is touched, and not by the ops.
         self.check_learning_rate(b)?;
         let pairs = self.backward(b, loss, limits)?;
         let ops = self.apply_gradients(b, &pairs)?;

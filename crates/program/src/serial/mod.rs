@@ -4,8 +4,8 @@
 //! programs of other versions must pass through here unharmed; it would also cost every cold build
 //! more than these few hundred lines do.
 //!
-//! What the front end alone knows (which variable is a parameter, where gradients stop) is not in
-//! the bytes, as in Fluid: a program that was read back runs, but does not remember it.
+//! Facts that the front end alone knows (which variable is a parameter, where gradients stop) are
+//! not in the bytes, as in Fluid: a program that was read back runs, but does not remember them.
 
 mod read;
 #[cfg(test)]

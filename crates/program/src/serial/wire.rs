@@ -33,7 +33,7 @@ pub(crate) enum Wire<'a> {
 /// Field numbers above this do not exist.
 const NUMBER_MAX: u64 = (1 << 29) - 1;
 
-/// What is wrong, and where.
+/// An error, and its place.
 pub(crate) fn bad(offset: usize, problem: impl Into<String>) -> Error {
     Error::BadProgram { offset, problem: problem.into() }
 }
@@ -47,7 +47,7 @@ impl<'a> WireReader<'a> {
         self.at
     }
 
-    /// What is left of the message.
+    /// The rest of the message.
     pub(crate) fn rest(&self) -> &'a [u8] {
         &self.bytes[self.at..self.end]
     }
@@ -189,7 +189,7 @@ impl WireWriter {
         self.0.extend_from_slice(value);
     }
 
-    /// The message, with fields nobody here knows put where their numbers belong.
+    /// The message, with unknown fields put where their numbers belong.
     pub fn finish(mut self, unknown: &[u8]) -> Vec<u8> {
         if unknown.is_empty() {
             return self.0;

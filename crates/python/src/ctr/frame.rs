@@ -16,12 +16,13 @@ use crate::error::{from_ctr, from_data, from_tensor};
 /// 2⁵³: a float holds all whole numbers up to it.
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 
-/// What pandas writes for nothing.
+/// The types of missing values in pandas.
 const MISSING: [&str; 2] = ["NAType", "NaTType"];
 
-/// A table: what has columns, or the path of a file.
+/// A table: an object with columns, or the path of a file.
 ///
-/// Rows may be dictionaries: a list of them, or one. For a model they may leave out what it does not read.
+/// Rows may be dictionaries: a list of them, or one. For a model they may leave out columns that it does
+/// not read.
 pub(crate) fn frame_from_py(
     table: &Bound<'_, PyAny>,
     encoding: Option<&Encoding>,

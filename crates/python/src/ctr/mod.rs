@@ -77,7 +77,7 @@ fn watched<T: Send>(
     }
 }
 
-/// Python's own `print`, which notebooks show. A closed output is no reason to end training.
+/// Python's own `print`, which notebooks show. A closed output is not a reason to end training.
 fn print(line: &str) {
     ::fleet::logging::make_room();
     Python::attach(|py| {
@@ -217,7 +217,7 @@ impl PyCtr {
         })?;
         match trained {
             Trained::Model(model) => slf.get().lock(py).fitted = Some(Fitted::new(py, *model)?),
-            // The script goes on in workers only.
+            // The script continues in workers only.
             Trained::Served(_) => return Err(PySystemExit::new_err(0)),
         }
         Ok(slf)
@@ -309,7 +309,7 @@ impl PyCtr {
     }
 }
 
-/// What `CTR` can be told.
+/// The settings of `CTR`.
 const SETTINGS: [&str; 17] = [
     "target",
     "model",

@@ -44,7 +44,7 @@ impl PyFleet {
         self.fleet.lock_py_attached(py).even_if_poisoned()
     }
 
-    /// Calls something that waits; what a signal handler raised meanwhile goes first.
+    /// Calls an operation that waits; an exception of a signal handler takes precedence.
     fn wait<T: Send>(
         &self,
         py: Python<'_>,
@@ -77,7 +77,7 @@ impl PyFleet {
         Ok(Self { role: role.0.clone(), fleet })
     }
 
-    /// Who this process is.
+    /// The role of this process.
     #[getter]
     fn role(&self) -> PyRole {
         PyRole(self.role.clone())
@@ -152,8 +152,8 @@ impl PyFleet {
         self.lock(py).origin().map(|origin| PyProgram::new_from(origin.clone()))
     }
 
-    /// Fills this server's parameters, with `missing="init"` from what fits of a model; what that is, is
-    /// printed.
+    /// Fills this server's parameters, with `missing="init"` from the part of a model that fits; that
+    /// part is printed.
     #[pyo3(signature = (scope, model_dir = None, missing = None))]
     fn init_server(
         &self,
@@ -197,7 +197,7 @@ impl PyFleet {
         PyErr::warn(py, &py.get_type::<PyUserWarning>(), &text, 1)
     }
 
-    /// This trainer is through.
+    /// Reports that this trainer has finished.
     fn stop_worker(&self, py: Python<'_>, scope: &PyScope) -> PyResult<()> {
         self.wait(py, |fleet| fleet.stop_worker(&scope.0))
     }

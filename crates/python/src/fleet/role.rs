@@ -1,4 +1,4 @@
-//! Who a process is.
+//! The role of a process.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ pub(super) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(user_defined_collective_role, m)?)
 }
 
-/// Who a process is, and who the others are.
+/// The role of a process, and the addresses of the others.
 #[pyclass(name = "Role", module = "paddlewheel._core", frozen)]
 pub(crate) struct PyRole(pub(crate) Role);
 

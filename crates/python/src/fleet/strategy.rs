@@ -28,8 +28,8 @@ fn mode(number: &Whole, amount: Option<&Whole>) -> PyResult<Mode> {
     Mode::from_number(code, amount.fit(name)?).ok_or_else(unknown)
 }
 
-/// What the strategy of a mode sets in a transpiler's configuration, in the order to set it; `amount`
-/// is what the mode counts, if it counts something.
+/// The settings of a transpiler's configuration by the strategy of a mode, in the order to set them;
+/// `amount` is the count of the mode, if it has one.
 #[pyfunction]
 #[pyo3(signature = (number, amount = None))]
 fn mode_switches(py: Python<'_>, number: Whole, amount: Option<Whole>) -> PyResult<Py<PyDict>> {
@@ -43,8 +43,8 @@ fn mode_switches(py: Python<'_>, number: Whole, amount: Option<Whole>) -> PyResu
     Ok(dict.unbind())
 }
 
-/// What flags say of a server: threads that send, get and prefetch; whether the job goes on without
-/// trainers that died.
+/// The settings of a server by flags: threads that send, get and prefetch; whether the job
+/// continues without trainers that died.
 #[pyfunction]
 fn server_settings() -> PyResult<(u64, u64, u64, bool)> {
     let config = ServerConfig::new(&flags::current().map_err(from_fleet)?);
@@ -57,7 +57,7 @@ fn server_settings() -> PyResult<(u64, u64, u64, bool)> {
 pub(crate) struct PyTrainerConfig(Mutex<TrainerConfig>);
 
 impl PyTrainerConfig {
-    /// What flags and `CPU_NUM` say.
+    /// The settings by flags and `CPU_NUM`.
     pub(crate) fn usual() -> PyResult<TrainerConfig> {
         TrainerConfig::from_environment(None, &env::process).map_err(from_fleet)
     }

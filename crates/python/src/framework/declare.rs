@@ -1,4 +1,5 @@
-//! What `Block.create_var` and `Block.create_parameter` say of a variable besides its shape.
+//! The arguments of `Block.create_var` and `Block.create_parameter` besides the shape of a
+//! variable.
 
 use program::{ParamInfo, VarKind};
 use pyo3::exceptions::PyValueError;
@@ -10,7 +11,7 @@ use super::param::{PyErrorClip, PyGradClip, PyRegularizer, wanted};
 use super::program::PyBlock;
 use super::variable::PyVariable;
 
-/// The keyword arguments that are not in a signature. As in Fluid, those nobody knows mean nothing.
+/// The keyword arguments that are not in a signature. As in Fluid, unknown ones are ignored.
 pub(crate) struct More<'a, 'py>(pub(crate) Option<&'a Bound<'py, PyDict>>);
 
 impl<'py> More<'_, 'py> {
@@ -33,7 +34,7 @@ impl<'py> More<'_, 'py> {
         Ok((lod_level.unwrap_or(0), clip.map(|clip| (clip.get().min, clip.get().max))))
     }
 
-    /// What makes a variable a parameter.
+    /// The attributes that make a variable a parameter.
     pub(crate) fn parameter(&self, trainable: bool, is_distributed: bool) -> PyResult<ParamInfo> {
         let mut info = ParamInfo { trainable, is_distributed, ..ParamInfo::default() };
         if let Some(regularizer) = self.get("regularizer")? {
@@ -56,12 +57,12 @@ impl<'py> More<'_, 'py> {
     }
 }
 
-/// The name given, or one that nobody has.
+/// The name given, or a new one.
 pub(crate) fn name_or_new(py: Python<'_>, name: Option<String>) -> PyResult<String> {
     name.map_or_else(|| unique_name_generate(py, "_generated_var"), Ok)
 }
 
-/// What a variable holds, by its number in Fluid.
+/// The kind of a variable, by its number in Fluid.
 pub(crate) fn kind_of(code: Option<i64>) -> PyResult<VarKind> {
     let Some(code) = code else { return Ok(VarKind::LodTensor) };
     let unknown = || PyValueError::new_err(format!("{code} is no type of a variable"));

@@ -1,5 +1,5 @@
-//! Descriptions as Fluid's core has them: what is a property of a program, block or variable is a
-//! method here. They are views: what is changed here is changed there.
+//! Descriptions as Fluid's core has them: properties of a program, block or variable are methods
+//! here. They are views: a change here is a change there.
 
 use program::{Meta, OpDesc, Program, VarDesc, VarKind};
 use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
@@ -89,7 +89,7 @@ impl PyProgramDesc {
         PyBytes::new(py, &self.program.get().lock().to_bytes())
     }
 
-    /// Nothing waits to be written: what is changed is changed at once.
+    /// Nothing waits to be written: changes take effect at once.
     fn flush(&self) {}
 
     /// The version of its format.
@@ -173,7 +173,7 @@ impl PyBlockDesc {
         self.program.get().lock().block_mut(self.block).forward_idx = index;
     }
 
-    /// A new operator at the end; nothing is said of it yet.
+    /// Appends a new operator, without a type, inputs or outputs yet.
     fn append_op(&self, py: Python<'_>) -> PyResult<PyOpDesc> {
         self.insert(py, None)
     }
@@ -319,7 +319,7 @@ impl PyVarDesc {
         &self.name
     }
 
-    /// What it holds (`core.VarDesc.VarType.LOD_TENSOR`, …).
+    /// Its kind (`core.VarDesc.VarType.LOD_TENSOR`, …).
     fn r#type(&self) -> PyResult<VarType> {
         self.read(|var| VarType::from_kind(var.meta.kind))
     }

@@ -151,7 +151,7 @@ fn ports<'py>(py: Python<'py>, ports: Vec<(String, Vec<String>)>) -> PyResult<Bo
     Ok(dict)
 }
 
-/// An attribute: as it was set, or as it is when nobody sets it.
+/// An attribute: as it was set, or its default.
 pub(super) fn attr_of(desc: &OpDesc, name: &str) -> PyResult<Attr> {
     if let Some(attr) = desc.attrs.get(name) {
         return Ok(attr.clone());
@@ -166,7 +166,7 @@ pub(super) fn attr_of(desc: &OpDesc, name: &str) -> PyResult<Attr> {
         .ok_or_else(|| PyValueError::new_err(format!("{} has no attribute `{name}`", desc.kind)))
 }
 
-/// All attributes, with those that nobody set, by name.
+/// All attributes, with the defaults of those that were not set, by name.
 pub(super) fn all_attrs(desc: &OpDesc) -> Vec<(String, Attr)> {
     let mut named = desc.clone();
     for name in role::COMMON {
@@ -339,7 +339,7 @@ impl PyOpDesc {
         blocks_of(self.read(|op| attr_of(op, name))??)
     }
 
-    /// Sets the attributes that nobody set, and checks the others.
+    /// Sets the defaults of missing attributes, and checks the others.
     fn check_attrs(&self) -> PyResult<()> {
         let complete = |op: &mut OpDesc| proto(&op.kind).map_or(Ok(()), |rules| rules.complete(op));
         self.write(complete)?.map_err(from_program)
@@ -351,7 +351,7 @@ impl PyOpDesc {
         block.infer(&op)
     }
 
-    /// What it writes is known with its shapes: there is nothing more to say.
+    /// Nothing to do: the outputs are known with their shapes.
     fn infer_var_type(&self, block: &PyBlockDesc) {
         let _ = block;
     }

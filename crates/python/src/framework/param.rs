@@ -1,4 +1,4 @@
-//! What a user says of a parameter: attributes, initializers, regularizers.
+//! Settings of a parameter: attributes, initializers, regularizers.
 
 use program::init;
 use program::{GradClip, Initializer, ParamAttr, Regularizer, VarDesc};

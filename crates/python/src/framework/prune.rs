@@ -11,7 +11,8 @@ use crate::error::from_program;
 
 const NO_NAMES: &str = "All feeded_var_names of Program._prune_with_input() can only be str.";
 
-/// What targets need besides what is fed; ops that change parameters only if they are targets.
+/// The part of a program that targets need besides the feeds; ops that change parameters only if
+/// they are targets.
 pub(super) fn pruned(
     program: &Program,
     feeds: &Bound<'_, PyAny>,

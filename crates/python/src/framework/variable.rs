@@ -131,7 +131,7 @@ impl PyVariable {
         self.read(|var| VarType::from_dtype(var.meta.dtype))
     }
 
-    /// What the variable holds (`core.VarDesc.VarType.LOD_TENSOR`, …).
+    /// The kind of the variable (`core.VarDesc.VarType.LOD_TENSOR`, …).
     #[getter]
     fn r#type(&self) -> PyResult<VarType> {
         self.read(|var| VarType::from_kind(var.meta.kind))
@@ -171,7 +171,7 @@ impl PyVariable {
         self.read(|var| var.is_data)
     }
 
-    /// Whether training changes it; None for a variable that is no parameter.
+    /// Whether training changes it; None for a variable that is not a parameter.
     #[getter]
     fn trainable(&self) -> PyResult<Option<bool>> {
         self.read(|var| var.param.as_ref().map(|param| param.trainable))
@@ -193,7 +193,7 @@ impl PyVariable {
         self.read(|var| var.param.is_some())
     }
 
-    /// What its learning rate is multiplied with; None for a variable that is no parameter.
+    /// The factor of its learning rate; None for a variable that is not a parameter.
     #[getter]
     fn optimize_attr<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
         let rate = self.read(|var| var.param.as_ref().map(|param| param.learning_rate))?;
@@ -216,13 +216,13 @@ impl PyVariable {
         Ok(self.read(clip)?.map(PyGradClip))
     }
 
-    /// Whether averages of parameters include it; None for a variable that is no parameter.
+    /// Whether averages of parameters include it; None for a variable that is not a parameter.
     #[getter]
     fn do_model_average(&self) -> PyResult<Option<bool>> {
         self.read(|var| var.param.as_ref().map(|param| param.do_model_average))
     }
 
-    /// Whether servers keep it; None for a variable that is no parameter.
+    /// Whether servers keep it; None for a variable that is not a parameter.
     #[getter]
     fn is_distributed(&self) -> PyResult<Option<bool>> {
         self.read(|var| var.param.as_ref().map(|param| param.is_distributed))
@@ -424,7 +424,7 @@ impl PyVariable {
     }
 }
 
-/// What stands between the brackets of `x[...]`.
+/// The indices between the brackets of `x[...]`.
 fn places(key: &Bound<'_, PyAny>) -> PyResult<Vec<Index>> {
     match key.cast::<PyTuple>() {
         Ok(keys) => keys.iter().map(|key| place(&key)).collect(),

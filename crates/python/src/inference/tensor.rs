@@ -212,7 +212,7 @@ struct Buffer(Arc<Mutex<BufferBytes>>);
 #[derive(Clone, Default)]
 struct BufferBytes {
     bytes: Vec<u8>,
-    /// What was put in, where that is known.
+    /// The type of the contents, where it is known.
     dtype: Option<PaddleDType>,
 }
 

@@ -54,7 +54,7 @@ fn input_of(object: Borrowed<'_, '_, PyAny>, allowed: &[DType]) -> PyResult<Var>
     Err(PyTypeError::new_err(text))
 }
 
-/// What the user says of a parameter that a layer cannot do without.
+/// The attributes of a parameter that a layer cannot do without.
 pub(crate) struct Weight(ParamAttr);
 
 impl<'a, 'py> FromPyObject<'a, 'py> for Weight {
@@ -72,7 +72,7 @@ pub(crate) fn weight(given: Option<Weight>) -> ParamAttr {
     given.map(|weight| weight.0).unwrap_or_default()
 }
 
-/// What the user says of a parameter that False leaves out.
+/// The attributes of a parameter that False leaves out.
 pub(crate) struct Bias(Option<ParamAttr>);
 
 impl<'a, 'py> FromPyObject<'a, 'py> for Bias {
@@ -148,7 +148,7 @@ where
     }
 }
 
-/// What surrounds an image: a number, two, four, a list of pairs per dimension, SAME or VALID.
+/// The padding of an image: a number, two, four, a list of pairs per dimension, SAME or VALID.
 pub(crate) struct Surround(pub(crate) Padding);
 
 impl Surround {

@@ -22,7 +22,7 @@ struct Choice {
     otherwise: Py<PyAny>,
 }
 
-/// What the first part gives whose condition holds; the last resort if none does.
+/// The result of the first part whose condition holds; the last resort if none does.
 fn choose<'py>(py: Python<'py>, mut choice: Choice) -> PyResult<Bound<'py, PyAny>> {
     if choice.pairs.is_empty() {
         return choice.otherwise.bind(py).call0();
@@ -73,7 +73,7 @@ fn with_default(
     Ok(Choice { pairs, otherwise })
 }
 
-/// What the first function returns whose condition holds; `default`'s if none does.
+/// The result of the first function whose condition holds; `default`'s if none does.
 #[pyfunction]
 #[pyo3(signature = (pred_fn_pairs, default=None, name=None))]
 fn case<'py>(
@@ -164,7 +164,7 @@ fn branches(branch_fns: &Bound<'_, PyAny>) -> PyResult<Vec<(i64, Py<PyAny>)>> {
     Ok(found)
 }
 
-/// What the function of this number returns; `default`'s, or the last one's, if there is none.
+/// The result of the function of this number; `default`'s, or the last one's, if there is none.
 #[pyfunction]
 #[pyo3(signature = (branch_index, branch_fns, default=None, name=None))]
 fn switch_case<'py>(

@@ -34,7 +34,7 @@ pub(super) enum When {
     While(Var),
 }
 
-/// What `with` needs of a part of a program: layers called inside of it go into a block.
+/// The context manager of a part of a program: layers called inside of it go into a block.
 #[pyclass(name = "BlockGuard", module = "paddlewheel._core", frozen)]
 pub(crate) struct BlockGuard {
     program: Py<PyProgram>,
@@ -258,7 +258,7 @@ fn repack<'py>(
     Ok(Bound::new(py, wrap(py, var)?)?.into_any())
 }
 
-/// One branch of `cond`: what its function returned, and copies of it outside of the branch.
+/// One branch of `cond`: the result of its function, and copies of it outside of the branch.
 fn branch<'py>(
     condition: Var,
     function: Option<&Bound<'py, PyAny>>,
@@ -280,7 +280,7 @@ fn branch<'py>(
     Ok(returned.map(|result| (result, outs)))
 }
 
-/// What `true_fn` returns if `pred` holds, else what `false_fn` returns.
+/// The result of `true_fn` if `pred` holds, else that of `false_fn`.
 #[pyfunction]
 #[pyo3(signature = (pred, true_fn=None, false_fn=None, name=None))]
 pub(super) fn cond<'py>(

@@ -22,7 +22,7 @@ pub(super) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(_initialize, m)?)
 }
 
-/// What `assign` can carry in a program.
+/// The types that `assign` can carry in a program.
 const CARRIED: [DType; 4] = [DType::Bool, DType::F32, DType::I32, DType::I64];
 /// Numbers that `assign` can carry in a program.
 const CARRIED_MAX: usize = 1024 * 1024;

@@ -26,7 +26,7 @@ macro_rules! text {
     };
 }
 
-/// The value of an argument: what is given, else the default.
+/// The value of an argument: the given one, else the default.
 macro_rules! value {
     ($given:ident [$usual:expr, $text:literal]) => { $given.or($usual) };
     ($given:ident ($($usual:tt)*)) => { $given.or($($usual)*) };

@@ -77,7 +77,7 @@ impl PyIfElse {
     }
 }
 
-/// What `with ie.true_block()` needs.
+/// The context manager of `with ie.true_block()`.
 #[pyclass(name = "_WayGuard", module = "paddlewheel._core", frozen)]
 pub(crate) struct WayGuard {
     ways: Py<PyIfElse>,

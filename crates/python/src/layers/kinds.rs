@@ -1,5 +1,5 @@
-//! The kinds of arguments that declared layers take: what Python may give for each, and what the
-//! core makes of it (`kind!` in crates/program/src/layers/declare.rs).
+//! The kinds of arguments of declared layers: the Python values that each accepts, and their form
+//! in the core (`kind!` in crates/program/src/layers/declare.rs).
 
 use program::Var;
 use program::layers::{self, Size, Sizes};
@@ -34,7 +34,7 @@ pub(super) trait ArgumentKind {
     where
         Self: 'a;
 
-    /// What the core is given.
+    /// The value for the core.
     fn core(&self) -> Self::Core<'_>;
 }
 
@@ -42,14 +42,14 @@ pub(super) trait ArgumentKind {
 pub(super) struct Left<T>(Option<T>);
 
 impl<T> Left<T> {
-    /// Nothing was said.
+    /// An argument that was left out.
     pub(super) fn out() -> Self {
         Left(None)
     }
 }
 
 impl<T: ArgumentKind> Left<T> {
-    /// What is given, else a default.
+    /// The given value, else a default.
     pub(super) fn or<'a>(&'a self, usual: T::Core<'a>) -> T::Core<'a> {
         self.0.as_ref().map_or(usual, T::core)
     }
@@ -187,7 +187,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Places {
     }
 }
 
-/// What a layer made, for Python.
+/// The outputs of a layer, for Python.
 pub(super) trait Made {
     /// As variables of the current program.
     fn made(self, py: Python<'_>) -> PyResult<Py<PyAny>>;

@@ -85,7 +85,7 @@ fn layer_norm(
     act: Option<&str>,
     name: Option<&str>,
 ) -> PyResult<PyVariable> {
-    // What is not asked for is not looked at: scripts say False in both places.
+    // Attributes of parts that are switched off are not read: scripts pass False in both places.
     let attr = |wanted: bool, given: Option<&Bound<'_, PyAny>>| -> PyResult<_> {
         Ok(weight(given.filter(|_| wanted).map(|given| given.extract::<Weight>()).transpose()?))
     };

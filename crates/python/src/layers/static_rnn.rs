@@ -63,7 +63,8 @@ impl PyStaticRnn {
         Ok(StepGuard { rnn: slf.unbind(), program })
     }
 
-    /// What is left by a step for the next one. It starts as `init`, or as `init_value` everywhere.
+    /// The state that a step leaves for the next one. It starts as `init`, or as `init_value`
+    /// everywhere.
     #[pyo3(signature = (init = None, shape = None, batch_ref = None, init_value = 0.0, init_batch_dim_idx = 0, ref_batch_dim_idx = 1))]
     fn memory(
         &self,
@@ -107,7 +108,7 @@ impl PyStaticRnn {
         layer(py, |b| self.rnn().step_input(b, &x))
     }
 
-    /// What a step gives; all steps together are a result.
+    /// An output of a step; those of all steps together are a result.
     fn step_output(&self, py: Python<'_>, o: &Bound<'_, PyAny>) -> PyResult<()> {
         let o = variable(o, "o", "step_output")?;
         build(py, |b| self.rnn().step_output(b, &o))
@@ -144,7 +145,7 @@ impl PyStaticRnn {
     }
 }
 
-/// What `with rnn.step()` needs.
+/// The context manager of `with rnn.step()`.
 #[pyclass(name = "_StepGuard", module = "paddlewheel._core", frozen)]
 pub(crate) struct StepGuard {
     rnn: Py<PyStaticRnn>,

@@ -12,7 +12,7 @@ pub struct Dpsgd<T> {
     pub lr: T,
     /// A gradient that is longer is shortened to this.
     pub clip: T,
-    /// What is added to each number of the gradient.
+    /// The noise that is added to each number of the gradient.
     pub noise: T,
 }
 

@@ -90,8 +90,8 @@ fn ctr_step(samples: &Samples, batch: usize) {
     steady_state(&mut model, &mut feeds, &mut ceiling, samples);
 }
 
-/// What a step that ran before asks of the allocator beyond what the matrix products themselves
-/// take for packing (the ceiling makes the same products), and how many gathers 26 look-ups cost.
+/// The allocations of a step that ran before, beyond the packing of the matrix products themselves
+/// (the ceiling makes the same products), and the number of gathers that 26 look-ups cost.
 fn steady_state(model: &mut Model, feeds: &mut [Feed], ceiling: &mut Ceiling, samples: &Samples) {
     const STEPS: usize = 20;
     let batch = samples.len() / feeds.len();

@@ -1,4 +1,4 @@
-//! What the executor itself costs: preparing a long program, and running ops that do nothing much.
+//! The cost of the executor itself: preparing a long program, and running ops that do nothing much.
 
 use std::time::Instant;
 

@@ -1,5 +1,5 @@
 //! `soak [TARGET|all] [FIRST SEED] [N]`: broken bytes to all that reads bytes of others; exits with 1
-//! if anything panicked. What is found is repeated by the line that is printed.
+//! if anything panicked. The printed line repeats a failure.
 
 #![allow(clippy::print_stdout, clippy::print_stderr)] // A command speaks to its user.
 

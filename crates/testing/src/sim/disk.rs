@@ -1,5 +1,5 @@
-//! A server's disk: what was reported durable survives a crash; what was under way may be there, torn or
-//! lost, in any order.
+//! A server's disk: writes that were reported durable survive a crash; those under way may be there,
+//! torn or lost, in any order.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,12 +8,12 @@ use ps::server::{CutRecord, OnDisk};
 use super::Rng;
 use super::ledger::Ledger;
 
-/// What a server keeps of a cut.
+/// A server's file of a cut.
 #[derive(Clone, Debug)]
 pub struct File {
-    /// What the protocol gave.
+    /// The record of the protocol.
     pub record: CutRecord,
-    /// What the store held.
+    /// The contents of the store.
     pub ledger: Ledger,
     /// The journals of all cuts up to this one.
     pub journal: Vec<u8>,
@@ -39,7 +39,7 @@ pub struct Disk {
     files: BTreeMap<u64, File>,
     term: u64,
     under_way: Vec<Write>,
-    /// What is begun is durable at once: for servers that are driven by sockets.
+    /// Writes are durable at once: for servers that are driven by sockets.
     pub is_prompt: bool,
     /// How many cuts it keeps before the one that all servers have kept.
     pub n_older: usize,
@@ -51,12 +51,12 @@ pub struct Disk {
     pub recalls_in_vain: bool,
     /// A planted bug: torn files are not noticed.
     pub trusts_all: bool,
-    /// A planted bug: what was written last is said to be durable and is not.
+    /// A planted bug: the last write is reported as durable and is not.
     pub is_lazy: bool,
 }
 
 impl Disk {
-    /// The disk of a server that goes on from a cut of others.
+    /// The disk of a server that resumes from a cut of others.
     pub fn from_others(record: CutRecord, ledger: Ledger) -> Self {
         let cut = record.cut;
         let term = record.term;
@@ -83,8 +83,8 @@ impl Disk {
             && !self.files.values().any(|file| file.is_damaged || file.lost_journal)
     }
 
-    /// The newest cut cannot be loaded any more, or what trainers gave to its journal cannot be read, unless there are
-    /// too few.
+    /// Damages the newest cut, so that it cannot be loaded or the trainers' part of its journal cannot be read, unless
+    /// there are too few.
     pub fn damage_newest(&mut self, in_journal: bool) -> bool {
         if !self.has_older() {
             return false;
@@ -122,7 +122,7 @@ impl Disk {
         None
     }
 
-    /// What a process that starts finds.
+    /// The contents that a new process finds.
     pub fn on_disk(&self) -> OnDisk {
         let cuts = self.whole().map(|(&cut, _)| cut).collect();
         let state = self.last().map_or_else(Vec::new, |file| file.record.state.to_vec());
@@ -156,7 +156,7 @@ impl Disk {
         self.whole().next_back().map(|(_, file)| file)
     }
 
-    /// Begins to write a cut, and to remove those that are of no use any more.
+    /// Begins to write a cut, and to remove those that are obsolete.
     pub fn begin_cut(&mut self, record: CutRecord, ledger: Ledger) {
         self.settle();
         let before = self.files.range(..record.cut).next_back();
@@ -181,7 +181,7 @@ impl Disk {
         self.settle_if(self.is_prompt);
     }
 
-    /// What was begun is durable now.
+    /// Makes the writes under way durable.
     pub fn commit(&mut self) {
         self.settle_if(!self.is_lazy);
     }

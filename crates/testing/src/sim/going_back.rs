@@ -14,10 +14,10 @@ use super::trainer::{Line, Outcome, Trainer};
 use super::{Plan, Rng};
 use ps::server::Apply;
 
-/// What a trainer gives to cuts, and gets back, is in pieces of so many bytes.
+/// Trainers give state to cuts, and get it back, in pieces of so many bytes.
 pub(super) const PIECE_BYTES: usize = 24;
 
-/// What a trainer knows of cuts.
+/// A trainer's knowledge of cuts.
 #[derive(Debug)]
 pub struct GoingBack {
     phase: Phase,
@@ -41,9 +41,9 @@ pub struct GoingBack {
     /// Of each server: how often it has wanted a cut, as far as the lead was told.
     told: Vec<u64>,
     has_left: bool,
-    /// What was wrong with what it computed again.
+    /// The difference between a step and its repetition.
     wrong: Option<String>,
-    /// What it has got back so far.
+    /// The state that it has got back so far.
     recollection: Recollection,
     pace_ms: u64,
     rng: Rng,
@@ -114,7 +114,8 @@ impl GoingBack {
         self.rng.below(self.pace_ms)
     }
 
-    /// What a step saw. The script learns it once, even if the step is computed several times.
+    /// Notes the results of a step. The script learns them once, even if the step is computed
+    /// several times.
     pub(super) fn see(&mut self, steps: &mut Vec<Seen>, step: usize, seen: Seen) {
         self.has_seen = true;
         match steps.get(step) {
@@ -139,7 +140,8 @@ fn back(trainer: &mut Option<GoingBack>) -> &mut GoingBack {
 }
 
 impl Trainer {
-    /// Joins the term of the servers, and goes back to its base; whether it can go on with its script.
+    /// Joins the term of the servers, and goes back to its base; returns whether it can continue its
+    /// script.
     pub(super) fn go_back(&mut self, now: Millis) -> bool {
         let back = back(&mut self.back);
         if let Some(wrong) = back.wrong.take() {
@@ -272,7 +274,8 @@ impl Trainer {
         Ok(())
     }
 
-    /// At a boundary: takes part in a cut, if one is due; whether it can go on with its script.
+    /// At a boundary: takes part in a cut, if one is due; returns whether it can continue its
+    /// script.
     pub(super) fn stop_for_cut(&mut self, now: Millis) -> bool {
         let is_settled = self.lines.iter().all(|line| line.link.is_settled());
         let is_over = self.at == self.script.len();
@@ -281,7 +284,7 @@ impl Trainer {
         let next_cut = self.lines[0].link.notice().next_cut;
         let round = self.lines.iter().map(|line| line.link.round()).min().unwrap_or(0);
         let back = back(&mut self.back);
-        // A trainer that has left takes no part any more.
+        // A trainer that has left takes no part.
         let next_cut = next_cut.filter(|next_cut| next_cut.cut > back.handled && !back.has_left);
         let next_cut =
             next_cut.filter(|next_cut| next_cut.after == 0 || next_cut.after == round || is_over);
@@ -319,7 +322,7 @@ impl Trainer {
         let _ = self.lines[0].link.ask(now, WantCut);
     }
 
-    /// What all servers have kept needs no inputs any more.
+    /// Drops the inputs of steps before a cut that all servers have kept.
     fn learn_complete(&mut self) {
         let kept: Vec<_> = self.lines.iter().map(|line| line.link.notice().kept.clone()).collect();
         let back = back(&mut self.back);
@@ -365,7 +368,7 @@ impl Trainer {
         }
     }
 
-    /// Whether nobody will need it any more: it says good-bye first.
+    /// Whether no process will need it again: it takes leave first.
     pub(super) fn may_end(&mut self, now: Millis) -> bool {
         let Some(back) = &mut self.back else { return true };
         if !back.is_released(self.script.len()) {

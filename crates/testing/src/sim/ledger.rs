@@ -16,7 +16,7 @@ use super::trainer::{Step, tag, whose};
 pub struct Applied {
     /// The round, from 1; 0 without rounds.
     pub round: u64,
-    /// Who sent it.
+    /// The sender.
     pub trainer: u32,
     /// Which of its gradients.
     pub tag: i64,
@@ -25,9 +25,9 @@ pub struct Applied {
 /// The variable that all trainers change.
 pub const SHARED: &str = "shared";
 
-/// The numbers of the first variables of [`vars`]: gradients, what all share, a table, news.
+/// The numbers of the first variables of [`vars`]: gradients, the shared variable, a table, news.
 pub const GRAD: VarId = VarId(0);
-/// What all trainers change.
+/// The variable that all trainers change.
 pub const SHARED_VAR: VarId = VarId(1);
 /// A table.
 pub const TABLE: VarId = VarId(2);
@@ -48,7 +48,7 @@ pub struct Ledger {
     /// Current numbers.
     pub params: BTreeMap<String, f32>,
     n_trainers: u32,
-    /// What others did since each trainer asked last.
+    /// The changes of others since the last question of each trainer.
     news: BTreeMap<u32, Vec<i64>>,
     /// Units of rounds, in the order in which they were applied.
     pub units: Vec<usize>,
@@ -163,17 +163,17 @@ impl Book {
         self.marked.lock().expect("nobody failed").is_some() || self.disk().writes_cut()
     }
 
-    /// What it has on disk.
+    /// Its disk.
     pub fn disk(&self) -> MutexGuard<'_, Disk> {
         self.disk.lock().expect("nobody failed while writing")
     }
 
-    /// What was written.
+    /// The ledger.
     pub fn into_ledger(self) -> Ledger {
         self.ledger.into_inner().expect("nobody failed while writing")
     }
 
-    /// What is written now.
+    /// The present ledger.
     pub fn ledger(&self) -> MutexGuard<'_, Ledger> {
         self.ledger.lock().expect("nobody failed while writing")
     }

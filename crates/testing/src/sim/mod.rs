@@ -41,7 +41,7 @@ pub struct Size {
     pub trainers: u32,
 }
 
-/// What the network and the machines do to a job.
+/// The faults of the network and of machines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
     /// Frames overtake each other, and each is lost or doubled on its own; a stream keeps them in
@@ -75,7 +75,7 @@ pub struct Kill {
     pub back_ms: Option<u64>,
 }
 
-/// A job: who, what and what happens to them.
+/// A job: its processes, their scripts and the faults.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Decides everything that is left to chance.
@@ -84,9 +84,9 @@ pub struct Plan {
     pub size: Size,
     /// When gradients count.
     pub apply: Apply,
-    /// What each trainer does.
+    /// The script of each trainer.
     pub scripts: Vec<Vec<Step>>,
-    /// What goes wrong.
+    /// The faults.
     pub faults: Faults,
     /// The process that dies.
     pub kill: Option<Kill>,
@@ -98,18 +98,18 @@ pub struct Plan {
 pub const GRACE_MS: u64 = 3_000;
 /// A trainer silent for so long is dead.
 pub const LEASE_MS: u64 = 6_000;
-/// A job that is not over by then hangs; one that survives, so long after nothing goes wrong any more.
+/// A job that is not over by then hangs; for one that survives, counted from its last fault.
 pub const DEADLINE_MS: u64 = 300_000;
 
 const SERVER_TICK_MS: u64 = 100;
 const TRAINER_TICK_MS: u64 = 50;
 
-/// What is left when a job is over.
+/// The results of a job.
 #[derive(Debug)]
 pub struct Report {
     /// How each trainer ended and when; `None` for one that was killed.
     pub outcomes: Vec<Option<(Outcome, Millis)>>,
-    /// What each trainer saw.
+    /// The observations of each trainer.
     pub seen: Vec<Seen>,
     /// How each server ended, with what it wrote down.
     pub servers: Vec<(Option<End>, Ledger)>,
@@ -119,7 +119,7 @@ pub struct Report {
     pub killed: Option<Millis>,
     /// Pushes that came again and were not applied.
     pub n_repeated: u64,
-    /// What the servers said.
+    /// The log lines of the servers.
     pub log: Vec<String>,
     /// Events that happened.
     pub n_events: u64,
@@ -127,7 +127,7 @@ pub struct Report {
     pub survived: Survived,
 }
 
-/// What a job survived.
+/// The events that a job survived.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Survived {
     /// Processes that died.
@@ -183,17 +183,17 @@ struct Task<T = Work> {
 
 #[derive(Debug)]
 struct Conn {
-    /// `None`: a connection that is played a second time, with nobody behind it.
+    /// `None`: a connection that is played a second time, without a trainer behind it.
     trainer: Option<u32>,
     server: usize,
-    /// What is sent from now on is lost.
+    /// Whether frames still arrive; those sent after it is closed are lost.
     is_open: bool,
-    /// What would arrive after this is lost.
+    /// Frames that would arrive after this are lost.
     lost_from: Option<u64>,
     server_knows: bool,
     /// When the last frame in each direction arrives.
     last: [u64; 2],
-    /// What was sent to the server, to be played again.
+    /// The frames to the server, to be played again.
     tape: Vec<Vec<u8>>,
 }
 

@@ -1,4 +1,4 @@
-//! What happens to frames and connections on their way.
+//! The fates of frames and connections on their way.
 
 use ps::ConnId;
 
@@ -40,7 +40,7 @@ impl World {
         }
     }
 
-    /// What goes wrong now.
+    /// The present faults.
     fn faults(&self) -> Faults {
         let Faults { delay_ms_max, work_ms_max, .. } = self.plan.faults;
         if self.plan.survival.is_some() && self.now >= self.plan.calm_ms() {
@@ -80,7 +80,7 @@ impl World {
         self.at(at, event);
     }
 
-    /// Breaks a connection: what is on its way may or may not arrive, and each side learns of it
+    /// Breaks a connection: frames on their way may or may not arrive, and each side learns of it
     /// in its own time.
     fn cut(&mut self, conn: ConnId) {
         let delay = self.plan.faults.delay_ms_max;
@@ -93,7 +93,7 @@ impl World {
         self.later(rest, delay, Event::TrainerSeesEnd(conn));
     }
 
-    /// One side closes a connection; what it sent before arrives first.
+    /// One side closes a connection; its earlier frames arrive first.
     pub(super) fn hang_up(&mut self, conn: ConnId, direction: usize) {
         let delay = self.plan.faults.delay_ms_max;
         let Some(line) = self.conns.get_mut(&conn) else { return };

@@ -1,4 +1,4 @@
-//! What is asked of a job: a server ends in order, the number of servers changes; and newest cuts that are
+//! Orders to a job: a server ends in order, the number of servers changes; and newest cuts that are
 //! damaged.
 
 use ps::recovery::common;
@@ -152,7 +152,7 @@ impl World {
         }
     }
 
-    /// Other servers go on from the greatest cut that all old ones have, as shipping ones do.
+    /// Other servers resume from the greatest cut that all old ones have, as shipping ones do.
     fn replace_servers(&mut self, resize: Resize) {
         let bug = self.plan.survival.as_ref().and_then(|survival| survival.bug);
         let on_disk: Vec<_> =

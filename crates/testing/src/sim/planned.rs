@@ -44,7 +44,7 @@ impl Plan {
         }
     }
 
-    /// From when on nothing goes wrong any more.
+    /// The time after the last fault.
     pub(super) fn calm_ms(&self) -> u64 {
         self.survival.as_ref().map_or(0, |survival| survival.calm_ms)
     }

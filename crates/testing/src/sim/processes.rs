@@ -23,8 +23,7 @@ impl Machine {
         self.server.as_ref().and_then(Server::end)
     }
 
-    /// How it ended and what it wrote down: what it has in memory, or on disk if its last process loaded
-    /// nothing any more.
+    /// How it ended and its ledger: from memory, or from disk if its last process did not load it.
     pub(super) fn into_end(self) -> (Option<End>, Ledger) {
         let end = self.end();
         let is_empty = self.book.ledger().applied.is_empty();
@@ -105,7 +104,7 @@ impl World {
         }
     }
 
-    /// The process of a server is no more; so many of a thousand writes that are under way are damaged.
+    /// Ends the process of a server; so many of a thousand writes that are under way are damaged.
     pub(super) fn stop_server(&mut self, server: usize, torn_per_mille: u64) {
         let machine = &mut self.servers[server];
         (machine.server, machine.asked) = (None, None);
@@ -162,7 +161,7 @@ impl World {
         }
     }
 
-    /// The system closes the connections of a process that is no more.
+    /// Closes the connections of a process that has ended, as the system does.
     pub(super) fn end_process(&mut self, id: u32) {
         let Some(trainer) = self.trainers[id as usize].as_mut() else { return };
         let conns: Vec<_> = trainer.lines.iter_mut().filter_map(|line| line.conn.take()).collect();
@@ -209,7 +208,7 @@ impl World {
         if trainer.outcome.is_some() || line.conn.is_some() {
             return;
         }
-        // Its servers are no more, and it does not know the others yet.
+        // Its servers have ended, and it does not know the others yet.
         if self.follows[id as usize] != self.n_resizes {
             return self.later(50, 50, Event::Connect(id, server));
         }

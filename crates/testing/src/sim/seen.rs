@@ -1,15 +1,15 @@
-//! What a trainer saw, and its bytes in a journal.
+//! The observations of a trainer, and their bytes in a journal.
 
-/// What a trainer saw.
+/// The observations of a trainer.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Seen {
     /// Bits of the parameters it fetched, a list for each fetch.
     pub params: Vec<Vec<u32>>,
-    /// What others changed, by server.
+    /// The changes of others, by server.
     pub news: Vec<(usize, i64)>,
-    /// What was brought to each all-gather.
+    /// The values of each all-gather.
     pub gathered: Vec<Vec<Vec<u8>>>,
-    /// What it was given, by exchange and server.
+    /// The values that it was given, by exchange and server.
     pub exchanged: Vec<Vec<Vec<u8>>>,
 }
 

@@ -1,5 +1,4 @@
-//! What may happen to a job that survives: deaths, processes that stop for a while, and cut
-//! connections.
+//! The faults of a job that survives: deaths, processes that stop for a while, and cut connections.
 
 use ps::server::Apply;
 
@@ -26,7 +25,7 @@ pub enum Moment {
 /// A process dies; another one takes its place.
 #[derive(Clone, Copy, Debug)]
 pub struct Death {
-    /// Who.
+    /// The process.
     pub who: Who,
     /// When.
     pub at: Moment,
@@ -37,7 +36,7 @@ pub struct Death {
 /// A process stands still.
 #[derive(Clone, Copy, Debug)]
 pub struct Pause {
-    /// Who.
+    /// The process.
     pub who: Who,
     /// When it stops.
     pub at_ms: u64,
@@ -111,11 +110,12 @@ pub enum Bug {
     ForgetsTooEarly,
     /// A trainer does not tell the lead that another server wants a cut.
     WishNotPassedOn,
-    /// A server that cannot load a cut loads the one before, and tells nobody.
+    /// A server that cannot load a cut loads the one before, and does not tell.
     LoadsAnother,
     /// A server that cannot read a journal refuses the trainer, and offers the cut again.
     RecallsInVain,
-    /// Servers that take the place of others go on from the newest cut of each, not from one that all have.
+    /// Servers that take the place of others resume from the newest cut of each, not from one that all
+    /// have.
     ResizesFromNewest,
 }
 
@@ -132,7 +132,7 @@ pub struct Survival {
     pub torn_per_mille: u64,
     /// The deaths.
     pub deaths: Vec<Death>,
-    /// Who stands still.
+    /// The processes that stand still.
     pub pauses: Vec<Pause>,
     /// Which ways are cut.
     pub partitions: Vec<Partition>,
@@ -148,7 +148,7 @@ pub struct Survival {
     pub resize: Option<Resize>,
     /// All servers hold the same, so that any number of them does.
     pub is_uniform: bool,
-    /// From then on nothing goes wrong any more.
+    /// The time after the last fault.
     pub calm_ms: u64,
     /// The longest that a trainer computes between two steps.
     pub pace_ms: u64,
@@ -245,7 +245,7 @@ fn survival(rng: &mut Rng, size: Size, n_steps: u64, step_ms: u64) -> Survival {
     }
 }
 
-/// What else happens to a job: servers are asked to end, newest cuts are damaged, or the number of servers
+/// Adds other orders to a job: servers are asked to end, newest cuts are damaged, or the number of servers
 /// changes.
 fn add_orders(rng: &mut Rng, plan: &mut Plan) {
     let (size, has_rounds) = (plan.size, plan.apply != Apply::AtOnce);
@@ -356,8 +356,8 @@ fn ready_ms(apply: Apply) -> u64 {
     }
 }
 
-/// A job of a seed to which nothing happens, except that a server is asked to end. Cuts are made when
-/// somebody wants one.
+/// A job of a seed without faults, except that a server is asked to end. Cuts are made when a process
+/// wants one.
 pub fn wishing_plan(seed: u64) -> Plan {
     let mut plan = surviving_plan(seed);
     let mut rng = Rng::new(seed ^ 0x3157);

@@ -12,7 +12,7 @@ use super::going_back::GoingBack;
 use super::ledger::{self, SHARED, own, vars};
 use super::seen::Seen;
 
-/// What a trainer does next.
+/// The next step of a trainer.
 #[derive(Clone, Debug)]
 pub enum Step {
     /// Sends its part of a round (so many gradients to each server) and closes it.
@@ -42,7 +42,7 @@ pub enum Outcome {
     Refused(Refusal),
     /// A server had forgotten what it served.
     Restarted,
-    /// It does not remember so much: another process of it can go on.
+    /// It does not remember so much: another process of it can continue.
     TooFarBack,
     /// It cannot go back to where the others are.
     Stranded(String),
@@ -55,7 +55,7 @@ pub struct Line {
     pub link: Link,
     /// The connection, if there is one.
     pub conn: Option<ConnId>,
-    /// A connection that is of no use any more.
+    /// A connection that is not used any longer.
     pub old: Option<ConnId>,
     was_up: bool,
 }
@@ -69,7 +69,7 @@ pub struct Trainer {
     pub lines: Vec<Line>,
     /// How it ended, and when.
     pub outcome: Option<(Outcome, Millis)>,
-    /// What it saw, by step.
+    /// Its observations, by step.
     pub steps: Vec<Seen>,
     /// How it goes back to cuts, if it does.
     pub back: Option<GoingBack>,
@@ -79,11 +79,11 @@ pub struct Trainer {
     pub(super) at: usize,
     /// Questions by server and number, with their answers.
     pub(super) waiting: Vec<(usize, u64, Option<Reply>)>,
-    /// What the gradients depend on: all that was fetched, where that is the same in every run.
+    /// The input of gradients: all that was fetched, where that is the same in every run.
     pub(super) memory: u64,
     n_trainers: u32,
     incarnation: u64,
-    /// All servers hold the same: what one of them says is enough.
+    /// All servers hold the same: the answer of one of them is enough.
     pub is_uniform: bool,
     /// The variables that it names, by their numbers.
     vars: Vec<VarInfo>,
@@ -172,7 +172,7 @@ impl Trainer {
         format!("at {at}, {n_waiting} answers missing, {outcome:?}, {lines:?}, {:?}", self.back)
     }
 
-    /// Goes on with the script as far as possible.
+    /// Continues the script as far as possible.
     pub fn advance(&mut self, now: Millis) {
         while self.outcome.is_none() {
             if self.back.is_some() {
@@ -205,7 +205,7 @@ impl Trainer {
                 }
                 return;
             };
-            // Who waits for all others has done what it said it would.
+            // A trainer that waits for all others has delivered all that it sent.
             let must_settle = matches!(step, Step::AllGather(_));
             let stays = |link: &Link| link.is_full() || must_settle && !link.is_settled();
             if now < self.thinks_until || self.lines.iter().any(|line| stays(&line.link)) {
@@ -220,7 +220,7 @@ impl Trainer {
         self.outcome.get_or_insert((outcome, now));
     }
 
-    /// Takes answers that are there; whether none is waited for any more.
+    /// Takes answers that are there; returns whether all have come.
     fn take_answers(&mut self, now: Millis) -> bool {
         for (server, id, answer) in self.waiting.iter_mut().filter(|(_, _, reply)| reply.is_none())
         {

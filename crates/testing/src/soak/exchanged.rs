@@ -1,4 +1,4 @@
-//! What others hand over: rows of tables in files, and requests for predictions.
+//! Input from others: rows of tables in files, and requests for predictions.
 
 use std::fs;
 use std::hint::black_box;

@@ -76,9 +76,9 @@ pub fn targets() -> Vec<Target> {
 pub struct Failure {
     /// The target.
     pub target: &'static str,
-    /// What decides the input.
+    /// The seed that determines the input.
     pub seed: u64,
-    /// What was said, and where.
+    /// The message of the panic, and its place.
     pub panic: String,
 }
 

@@ -1,4 +1,4 @@
-//! What is done to good bytes.
+//! Mutations of good bytes.
 
 use crate::sim::Rng;
 

@@ -1,4 +1,4 @@
-//! The first bytes of a connection: what strangers send before they have proved anything.
+//! The first bytes of a connection: the input of strangers before they have proved anything.
 
 use ps::access::proof::{Accepting, Connecting, Prove, Service, Transport};
 use ps::{Access, Secret};
@@ -17,7 +17,7 @@ fn sides() -> (Connecting, Vec<u8>, Accepting) {
     (guest, opening, Accepting::new(&access(), Service::Server, Transport::Tcp, of_host))
 }
 
-/// Whether these bytes prove to be of somebody who knows the secret.
+/// Whether these bytes prove the knowledge of the secret.
 fn is_proved(side: &mut impl Prove, bytes: &[u8]) -> bool {
     let mut left = bytes;
     while !left.is_empty() {
@@ -31,7 +31,7 @@ fn is_proved(side: &mut impl Prove, bytes: &[u8]) -> bool {
     false
 }
 
-/// What each of the two sides hears of the other.
+/// The bytes that each of the two sides receives from the other.
 fn heard() -> [Vec<u8>; 2] {
     let (mut guest, opening, mut host) = sides();
     let answer = host.take(&opening).send;
@@ -40,7 +40,7 @@ fn heard() -> [Vec<u8>; 2] {
     [[opening, proof].concat(), [answer, verdict].concat()]
 }
 
-/// Broken proofs: nobody gets in by anything but the right bytes.
+/// Broken proofs: only the right bytes let a peer in.
 pub(super) fn proofs() -> Target {
     let right = heard();
     let inputs = right.to_vec();

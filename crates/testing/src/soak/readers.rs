@@ -36,7 +36,8 @@ pub(super) fn program() -> Target {
     }
 }
 
-/// Programs whose ops run blocks: what can be read ends, however its blocks are connected.
+/// Programs whose ops run blocks: a program that can be read ends, however its blocks are
+/// connected.
 pub(super) fn blocks() -> Target {
     let mut warmed = Net::default();
     layers::linear_lr_warmup(&mut warmed.builder(), 0.1f32, 3.0, 0.01, 0.1).expect("a schedule");
@@ -155,7 +156,7 @@ pub(super) fn text() -> Target {
     }
 }
 
-/// What servers keep of a trainer: its state at a cut, and the journal of its script.
+/// The state that servers keep of a trainer: its state at a cut, and the journal of its script.
 pub(super) fn kept() -> Target {
     Target {
         name: "kept",
@@ -273,7 +274,7 @@ pub(super) fn zstd() -> Target {
     }
 }
 
-/// What processes say to one another before they know who the others are.
+/// Messages of processes before they know the others.
 pub(super) fn rendezvous() -> Target {
     let endpoint: Endpoint = "10.0.0.1:6174".parse().expect("an end point");
     let report = Report {

@@ -1,4 +1,4 @@
-//! What comes over the wire once a peer was let in: a trainer's requests, and a server's replies.
+//! Input over the wire once a peer was let in: a trainer's requests, and a server's replies.
 
 use std::hint::black_box;
 use std::sync::Arc;

@@ -39,11 +39,11 @@ impl Random {
     }
 }
 
-/// What the values of one case have in common, so that they fit together now and then.
+/// Common properties of the values of one case, so that they fit together now and then.
 #[derive(Clone, Debug)]
 pub(crate) struct Taste {
     pub(crate) sizes: [usize; 3],
-    /// What most variables of the case are.
+    /// The type of most variables of the case.
     pub(crate) dtype: DType,
     dims: Vec<i64>,
 }

@@ -19,7 +19,7 @@ fn each_job_has_a_folder_of_logs() {
     assert_eq!(job.run("launch_ps --worker_num 1 --server_num 1 --log_dir logs"), 0);
     assert_eq!(job.log("workerlog.0"), "third\n");
     assert_eq!(fs::read_to_string(folders[1].join("workerlog.0")).unwrap(), "second\n");
-    // One that cannot be made is said before anything starts.
+    // A folder that cannot be made is reported before anything starts.
     let text = "error: cannot make a folder of logs in ";
     fs::remove_dir_all(job.cluster.folder().join("logs")).unwrap();
     fs::write(job.cluster.folder().join("logs"), "a file").unwrap();

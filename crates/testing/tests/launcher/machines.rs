@@ -70,7 +70,7 @@ fn a_machine_without_servers_that_comes_back_after_the_end_ends() {
     assert_eq!(job.run(&options), 0, "{}", job.said());
     assert!(job.said().contains("on all machines with servers (127.0.0.2)"), "{}", job.said());
     assert!(job.cluster.folder().join("shared/finished.127.0.0.3").exists());
-    // All have come to their end: the same command is a new job, whoever is started first.
+    // All have come to their end: the same command is a new job, in any order of starts.
     job.touch("enough");
     job.launch("new", &options);
     assert!(job.cluster.wait("new", LIMIT).success(), "{}", job.cluster.logs());

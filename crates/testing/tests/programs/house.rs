@@ -1,4 +1,4 @@
-//! House rules, documents and the pages of commands: what `make check` runs.
+//! House rules, documents and the pages of commands: the tests of `make check`.
 
 #[path = "../command_pages.rs"]
 mod command_pages;

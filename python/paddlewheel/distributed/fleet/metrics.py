@@ -1,6 +1,6 @@
 """Figures of quality over all trainers, under the names of version 2.
 
-Inputs are variables, their names, or numbers; what all trainers have is put together in their order.
+Inputs are variables, their names, or numbers; the values of all trainers are put together in their order.
 """
 
 import math

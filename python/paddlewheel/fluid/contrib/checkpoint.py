@@ -6,7 +6,7 @@ import time
 from .. import io
 from ... import _core
 
-#: What `fluid.io` of version 0.14 has.
+#: The names of `fluid.io` of version 0.14.
 OF_IO = (
     "save_checkpoint",
     "load_checkpoint",

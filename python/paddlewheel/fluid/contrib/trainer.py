@@ -229,7 +229,7 @@ class Trainer:
         return True
 
     def save_params(self, param_path):
-        """Saves what a training can go on from. A server leaves that to the trainers."""
+        """Saves the state that a training can continue from. A server leaves that to the trainers."""
         if self._serves("save_params"):
             return
         with scope_guard(self.scope):

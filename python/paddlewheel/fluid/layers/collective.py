@@ -22,7 +22,7 @@ def _append(kind, x, out, **attrs):
 
 
 def _allreduce(x, out=None, reduce_type="sum", sync_mode=False):
-    """What `x` of all trainers comes to."""
+    """The reduction of `x` of all trainers."""
     if reduce_type not in _REDUCTIONS:
         raise TypeError("reduce type can only be [sum|prod|max|min]")
     out = _out(LayerHelper("allreduce"), x, "tmp", x.shape) if out is None else out
@@ -36,7 +36,7 @@ def _broadcast(x, root, sync_mode=False):
 
 
 def _c_allreduce(x, out=None, reduce_type="sum", ring_id=0, use_calc_stream=False):
-    """What `x` of all trainers comes to."""
+    """The reduction of `x` of all trainers."""
     if reduce_type not in _REDUCTIONS:
         raise TypeError('reduce type can only be "sum|prod|max|min]"')
     kind = "c_allreduce_" + reduce_type

@@ -5,7 +5,7 @@ import inspect
 from .ps_dispatcher import HashName, RoundRobin
 
 PSERVERS = "127.0.0.1:6174"
-#: What older versions called the methods.
+#: The names of the methods in older versions.
 OLDER_METHODS = {"round_robin": RoundRobin, "hash_name": HashName}
 
 
@@ -55,7 +55,7 @@ def without_ids(
 
 
 def is_list(value):
-    """What `minimize` returns comes in these."""
+    """Whether it is a list or a tuple: the forms of `minimize`'s results."""
     return isinstance(value, (list, tuple))
 
 

@@ -70,7 +70,7 @@ class DistributeTranspilerConfig:
         self._sync_mode = bool(value)
 
 
-#: What the core wants to know of a configuration.
+#: The fields of a configuration that the core reads.
 FIELDS = (
     "slice_var_up min_block_size enable_dc_asgd runtime_split_send_recv sync_mode half_async "
     "completely_not_async geo_sgd_mode geo_sgd_need_push_nums staleness"
@@ -89,9 +89,9 @@ def checked(config):
 
 
 class ServerRuntimeConfig:
-    """Wishes about a server; what is not said comes from flags.
+    """Settings of a server; flags give the others.
 
-    `tolerate_lost_trainers` is ours: a job that steps together goes on without trainers that died,
+    `tolerate_lost_trainers` is ours: a job that steps together continues without trainers that died,
     instead of failing.
     """
 

@@ -82,7 +82,7 @@ class DistributeTranspiler:
         endpoints = [ep.strip() for ep in given["pservers"].split(",") if ep.strip()]
         trainers, trainer_id = number("trainers", given["trainers"]), given["trainer_id"]
         if trainer_id is None:
-            # The oldest form has none; since then servers want to know who speaks.
+            # The oldest form has none; since then servers ask for the number of a trainer.
             trainer_id = _core.fleet.unsaid_trainer_id(max(trainers, 1))
         job = {
             "trainer_id": number("trainer_id", trainer_id),
@@ -175,7 +175,7 @@ def number(name, value):
 
 
 def chooser(method, endpoints):
-    """What the core asks for servers: the name of a method it knows, or a function."""
+    """The choice of servers for the core: the name of a method it knows, or a function."""
     if method in (RoundRobin, HashName):
         return method.__name__
     dispatcher = method(endpoints)

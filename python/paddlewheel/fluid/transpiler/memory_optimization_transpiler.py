@@ -4,7 +4,7 @@ from ... import _core
 
 
 def memory_optimize(input_program, skip_opt_set=None, print_log=False, level=0, skip_grads=True):
-    """Keeps memory of their own for the variables of `skip_opt_set`; with `print_log`, says who shares.
+    """Keeps memory of their own for the variables of `skip_opt_set`; with `print_log`, lists those that share.
 
     Call it before `transpile`, never in a server. No variable gets another name, so gradients reach the
     servers with and without `skip_grads`. Both levels share alike: memory grows and shrinks with what is in it.

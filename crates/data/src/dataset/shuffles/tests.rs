@@ -49,7 +49,7 @@ impl Exchange for Seat<'_> {
     }
 }
 
-/// What trainers do after they have loaded `10 * (rank + 1)` lines.
+/// Runs trainers that have loaded `10 * (rank + 1)` lines.
 fn trainers<T: Send>(
     n_exchanges: usize,
     act: impl Fn(&mut Dataset, &Seat<'_>) -> Result<T> + Sync,

@@ -6,7 +6,7 @@ use crate::pass::Skipped;
 use crate::random::Random;
 use crate::slot::Slot;
 
-/// What a dataset reads, and how a script sets it up.
+/// The input of a dataset, and its settings.
 struct Case {
     name: &'static str,
     kind: DatasetKind,
@@ -158,7 +158,7 @@ fn check(case: &Case, n_threads: usize, batch_size: usize, random: &mut Random) 
         let (mut readers, _) = dataset.start_at(n_threads, Some(&positions)).unwrap();
         for (at, reader) in readers.iter_mut().enumerate() {
             found[at].extend(some(reader, random.below(5)));
-            // What lies ready does not count.
+            // Batches that lie ready do not count.
             assert!(reader.ready(std::time::Duration::from_secs(60)));
             positions.set(at, reader.position().unwrap().clone());
         }

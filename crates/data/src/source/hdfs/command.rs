@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 /// How long a command may take: files are copied with it.
 const TIME_MAX: Duration = Duration::from_secs(3600);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// What Hadoop says of a path that is not there.
+/// Hadoop's message about a path that does not exist.
 const MISSING: &str = "No such file or directory";
 /// Columns of a list: rights, copies, owner, group, bytes, day, time, path.
 const N_COLUMNS: usize = 8;
@@ -79,7 +79,7 @@ impl HadoopCommand {
         self.output(arguments).map(|_| true)
     }
 
-    /// What it prints.
+    /// Its output.
     pub(super) fn output(&self, arguments: &[&str]) -> Result<Vec<u8>> {
         let end = self.run(arguments)?;
         if end.success {
@@ -95,7 +95,7 @@ impl HadoopCommand {
         }
     }
 
-    /// What `-ls` lists, by path; nothing if nothing is there.
+    /// The entries that `-ls` lists, by path; empty if the path does not exist.
     pub(super) fn list(&self, arguments: &[&str]) -> Result<Vec<HdfsEntry>> {
         let all = [&["-ls"], arguments].concat();
         let output = match self.output(&all) {

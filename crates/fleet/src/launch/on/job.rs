@@ -68,7 +68,7 @@ impl EngineJob {
         Ok(Self { options, hosts, mpirun, mpi_args, signals, logs, snapshots, is_new })
     }
 
-    /// What is said before anything is submitted.
+    /// The lines to print before anything is submitted.
     pub(super) fn lines(&self) -> Vec<String> {
         let words = |snapshots: &Snapshots| {
             if self.is_new {
@@ -108,7 +108,7 @@ impl EngineJob {
     }
 }
 
-/// What this command was told about logs goes for its processes, too: they have another environment.
+/// Settings of logs of this command, which its processes need, too: they have another environment.
 pub(super) fn log_variables(
     options: &RenderOptions,
     var: &dyn Fn(&str) -> Option<String>,
@@ -129,7 +129,7 @@ fn processes(options: &RenderOptions) -> impl Iterator<Item = String> {
     servers.chain((0..options.n_trainers).map(|id| folder_of(RoleKind::Trainer, id)))
 }
 
-/// Where processes see this disk, a script that is not there is said before anything waits in a queue.
+/// Reports a missing script before the job waits in a queue, where processes see this disk.
 fn check_script(path: &Path, target: Target) -> Result<()> {
     if target == Target::Kubernetes {
         return Ok(());

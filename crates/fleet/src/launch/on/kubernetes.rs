@@ -20,7 +20,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How long the cluster may be silent.
 const SILENCE_MAX: Duration = Duration::from_secs(300);
 
-/// What is asked: conditions of the Job, and how many of its pods run, are through and failed.
+/// The query: conditions of the Job, and the numbers of its pods that run, succeeded and failed.
 const QUESTION: &str = "jsonpath={range .status.conditions[?(@.status==\"True\")]}{.type} {.reason}{\"\\n\"}{end}\
                         pods {.status.active} {.status.succeeded} {.status.failed}";
 
@@ -56,7 +56,7 @@ fn kubectl(options: &RenderOptions) -> Command {
     command
 }
 
-/// What pods prove to each other: the secret of the job, and certificates if there are some.
+/// Creates the credentials of pods: the secret of the job, and certificates if there are any.
 fn make_secrets(options: &RenderOptions, console: &mut Console) -> Result<()> {
     let (name, safety) = (&options.name, &options.safety);
     match &safety.secret_file {
@@ -116,7 +116,7 @@ pub(super) struct JobEnd {
     pub(super) code: i32,
 }
 
-/// What the cluster says of the trainers' Job.
+/// The state of the trainers' Job.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum JobState {
     Runs(String),
@@ -181,7 +181,7 @@ impl PodLogs<'_> {
         command.args(["logs", "--follow", "--prefix", "--ignore-errors"]);
         command.arg(format!("--selector=app={}", self.options.name));
         command.arg(format!("--max-log-requests={}", self.n));
-        // What was printed before is not printed again.
+        // Lines that were printed before are skipped.
         if again {
             command.arg("--since=2s");
         }

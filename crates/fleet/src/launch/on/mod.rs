@@ -1,8 +1,8 @@
 //! `launch_ps --on slurm|mpi|ray|k8s`: submits a job to an engine and follows it to its end.
 //!
 //! Slurm, `mpirun` and Kubernetes start the processes themselves, and these find their roles by
-//! `engine`. An engine that starts a process again meets our recovery: the process goes on from the
-//! last snapshot. On Ray, our own supervisor watches one stand-in for each process.
+//! `engine`. A process that an engine starts again resumes from the last snapshot. On Ray, our own
+//! supervisor watches one stand-in for each process.
 //! *Add an engine: a file and a case of [`Target`].*
 
 mod job;
@@ -25,7 +25,7 @@ use job::EngineJob;
 
 pub use ray::launch as launch_on_ray;
 
-/// Who starts the processes of a job instead of us.
+/// The engine that starts the processes of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// Slurm, by a batch script.
@@ -41,11 +41,11 @@ pub enum Target {
 pub struct EngineOptions {
     /// Where it runs.
     pub target: Target,
-    /// What it is.
+    /// The job.
     pub job: RenderOptions,
     /// Where the log and what is submitted go.
     pub log_dir: PathBuf,
-    /// Nobody has named a folder: the job has one of its own in that one.
+    /// The user has not named a folder: the job gets its own inside that one.
     pub own_logs: bool,
     /// Where snapshots go, on a disk that all machines share; beside the script without one.
     pub snapshot_dir: Option<PathBuf>,

@@ -1,5 +1,5 @@
-//! Ranks of `mpirun`, which ends all of them when one dies. Then it is started again, and they go on
-//! from the last snapshot.
+//! Ranks of `mpirun`, which ends all of them when one dies. Then it is started again, and they
+//! resume from the last snapshot.
 
 use std::fs::{self, File};
 use std::os::unix::process::ExitStatusExt;
@@ -21,8 +21,8 @@ use base::ProcessGroup;
 
 /// The ranks of a job make this file in the folder of snapshots, which all machines share.
 const STARTED: &str = "ranks.started";
-/// What runs a rank: it says that it was started, and becomes the process. A program that is not there is
-/// not started.
+/// The shell command of a rank: it marks the start and executes the program. A missing program is not
+/// marked as started.
 const RANK: &str = r#"command -v "$1" > /dev/null && touch "$0"; exec "$@""#;
 /// How many lines of `mpirun` are shown if it refuses a job.
 const REFUSAL_LINES: usize = 30;
@@ -114,7 +114,7 @@ fn code_of(status: ExitStatus) -> i32 {
     status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
 }
 
-/// What every rank is told beside its rank.
+/// The variables of every rank, beside its rank.
 fn variables(job: &EngineJob, ports: &mut Ports) -> Result<Vec<(&'static str, String)>> {
     let options = &job.options;
     let mut variables = vec![
@@ -141,8 +141,8 @@ fn variables(job: &EngineJob, ports: &mut Ports) -> Result<Vec<(&'static str, St
     Ok(variables)
 }
 
-/// Who may take part: as the command line and this process were told, with a secret that is made for the
-/// job if there is none. It goes by the environment, so that no list of processes shows it.
+/// The secret of the job: from the command line or the environment of this process, or a new one. It is
+/// passed by the environment, so that no list of processes shows it.
 pub(super) fn secret(
     safety: &SafetyOptions,
     var: &dyn Fn(&str) -> Option<String>,
@@ -196,7 +196,8 @@ enum RunEnd {
     Killed(i32),
 }
 
-/// What `mpirun` says. Before a rank has started, that is kept back: it may be why none starts.
+/// Output of `mpirun`. It is held back until a rank has started, because it may explain why none
+/// starts.
 struct RunOutput<'a> {
     console: &'a mut Console,
     started: PathBuf,
@@ -208,7 +209,7 @@ struct RunOutput<'a> {
 
 impl RunOutput<'_> {
     fn pass(&mut self, lines: Vec<String>) {
-        // Machines that do not share the folder after all: what a rank says has its number in front.
+        // The machines do not share the folder after all: lines of a rank begin with its number.
         let is_said = self.is_wide && lines.iter().any(|line| is_of_rank(line));
         self.held.extend(lines);
         self.is_started = self.is_started || is_said || self.started.exists();
@@ -222,7 +223,7 @@ impl RunOutput<'_> {
     }
 }
 
-/// Prints what ranks say until `mpirun` is through. A signal ends it; a second one at once.
+/// Prints the output of ranks until `mpirun` exits. A signal ends it; a second one at once.
 fn follow(
     job: &EngineJob,
     command: &mut Command,

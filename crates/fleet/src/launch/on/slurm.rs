@@ -1,4 +1,5 @@
-//! A batch job of Slurm: `sbatch`, then what `scontrol` says of it. It goes on without this process.
+//! A batch job of Slurm: `sbatch`, then its state from `scontrol`. The job does not depend on this
+//! process.
 
 use std::process::Command;
 use std::thread;
@@ -34,11 +35,11 @@ pub(super) fn run(job: &EngineJob, console: &mut Console) -> Result<i32> {
     let end = follow(job, &id, &mut log, &mut is_asked, console)?;
     log.last_lines().iter().for_each(|line| console.pass(line));
     console.say(&format!("job {id} of Slurm: {}", end.words()));
-    // Its processes had the time to end in order; at worst it goes on from the last snapshot.
+    // Its processes had the time to end in order; at worst it resumes from the last snapshot.
     Ok(if is_asked && end.code() != 0 { UNFINISHED } else { end.code() })
 }
 
-/// What Slurm says of a job.
+/// The state of a job in Slurm.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct JobView {
     pub(super) state: String,

@@ -1,4 +1,4 @@
-//! What is added to a file, line by line.
+//! Lines that are appended to a file.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -16,7 +16,7 @@ pub(super) struct Tail {
 }
 
 impl Tail {
-    /// What comes from now on.
+    /// Follows the file from its present end.
     pub(super) fn new(path: PathBuf) -> Self {
         let at = std::fs::metadata(&path).map_or(0, |data| data.len());
         Self { path, at, rest: Vec::new() }
@@ -29,7 +29,7 @@ impl Tail {
             file.seek(SeekFrom::Start(self.at))?;
             file.take(BYTES_MAX).read_to_end(&mut bytes)
         });
-        // What was read before an error counts: it is not read again.
+        // Bytes that were read before an error count: they are not read again.
         self.at += bytes.len() as u64;
         self.rest.append(&mut bytes);
         let end = self.rest.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);

@@ -1,4 +1,4 @@
-//! What engines say.
+//! Output of engines.
 
 use super::job::log_variables;
 use super::kubernetes::{JobEnd, JobState};

@@ -1,4 +1,4 @@
-//! What is started where, and what it is told.
+//! The processes of each machine, and their variables.
 
 use super::*;
 use crate::Error;

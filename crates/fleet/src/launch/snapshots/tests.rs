@@ -69,13 +69,13 @@ fn another_job_is_refused() {
         let SnapshotError::OtherJob { theirs, ours, .. } = &error else { panic!("{error}") };
         assert!(theirs.starts_with("/train.py --days=3") && theirs != ours, "{error}");
     }
-    // Other numbers of processes go on from it, another script does not.
+    // Other numbers of processes resume from it, another script does not.
     let resume = Some(home.path());
     let other = refusal(take(home.path(), resume, identity("/other.py", 2)));
     assert!(matches!(other, SnapshotError::OtherJob { .. }), "{other}");
     drop(take(home.path(), resume, identity("/train.py", 3)).unwrap());
     assert!(take(home.path(), None, identity("/train.py", 3)).unwrap().is_begun);
-    // Into another folder, anybody may go on.
+    // Into another folder, any script may resume.
     let fresh = tempfile::tempdir().unwrap();
     let fresh = take(fresh.path(), resume, identity("/other.py", 1)).unwrap();
     assert_eq!(fresh.resume, Some(home.path().canonicalize().unwrap()));
@@ -130,7 +130,7 @@ fn damaged_and_newer_files_are_refused() {
     assert!(matches!(error, SnapshotError::Damaged { .. }), "{error}");
 }
 
-/// The number of servers was changed while the job ran: the command that it was started with goes on with it.
+/// The number of servers was changed while the job ran: the command that it was started with resumes it.
 #[test]
 fn the_same_command_goes_on_with_other_servers() {
     let home = tempfile::tempdir().unwrap();

@@ -14,7 +14,7 @@ const TEXT_BYTES: usize = 32;
 /// Bytes of a value in a table, in a tensor, and in samples.
 const VALUE_BYTES: usize = 24;
 
-/// Names of columns that nobody reads, and their letters, that are kept for a warning.
+/// Names of unknown columns, and their letters, that are kept for a warning.
 const UNREAD_MAX: usize = 8;
 const NAME_BYTES_MAX: usize = 100;
 

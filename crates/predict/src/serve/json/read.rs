@@ -7,7 +7,7 @@ use serde_core::de::{self, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Vi
 
 use super::super::body::BadBody;
 
-/// A value that is no list.
+/// A value that is not a list.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Scalar<'a> {
     Null,
@@ -34,9 +34,9 @@ impl fmt::Display for Scalar<'_> {
     }
 }
 
-/// What becomes of the values. A column is known by its number.
+/// A receiver of the values. A column is known by its number.
 pub(super) trait ColumnSink {
-    /// The number of a column; `None` if nobody reads it.
+    /// The number of a column; `None` if it is not read.
     fn find(&self, name: &str) -> Result<Option<usize>, BadBody>;
     /// A column of its own begins.
     fn begin_column(&mut self, at: usize) -> Result<(), BadBody>;
@@ -67,7 +67,7 @@ pub(super) fn read(body: &[u8], sink: &mut dyn ColumnSink) -> Result<(), BadBody
 
 struct Reading<'a> {
     sink: &'a mut dyn ColumnSink,
-    /// What is wrong, in our words.
+    /// The reason of a failure, in our words.
     failed: Option<BadBody>,
 }
 
@@ -89,7 +89,7 @@ enum BodyPart {
     Rows,
     Row,
     Sample(usize),
-    /// What is in a list of a sample.
+    /// The values in a list of a sample.
     Inner(usize),
 }
 
@@ -233,7 +233,7 @@ impl<'de> Visitor<'de> for PartReader<'_, '_> {
 
 const FORM: &str = "the body is no object with one of \"columns\" and \"rows\"";
 
-/// What a name in an object means.
+/// The meaning of a name in an object.
 #[derive(Clone, Copy)]
 enum BodyKey {
     /// One of the two forms.
@@ -270,7 +270,7 @@ impl<'de> Visitor<'de> for KeyReader<'_, '_> {
         f.write_str("a name")
     }
 
-    /// What follows the name; [`BodyPart::Body`] if nobody reads it.
+    /// The part that follows the name; [`BodyPart::Body`] if it is not read.
     fn visit_str<E: de::Error>(self, name: &str) -> Result<BodyPart, E> {
         let reading = self.reading;
         match (self.key, name) {

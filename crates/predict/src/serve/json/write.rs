@@ -7,7 +7,8 @@ use tensor::Tensor;
 
 use crate::model::Model;
 
-/// `{"predictions": {"name": [[0.4, 0.6], …]}}`. What is not finite is `null`: JSON has no other word.
+/// `{"predictions": {"name": [[0.4, 0.6], …]}}`. A number that is not finite is `null`: JSON has no
+/// other word.
 pub(in super::super) fn write_predictions(
     out: &mut impl Write,
     names: &[String],
@@ -65,7 +66,7 @@ fn write_number(out: &mut impl Write, tensor: &Tensor, at: usize) -> io::Result<
     }
 }
 
-/// What the model takes and gives.
+/// The inputs and outputs of the model.
 pub(in super::super) fn write_description(out: &mut impl Write, model: &Model) -> io::Result<()> {
     let slots = model.slots().iter().map(|slot| {
         json!({

@@ -1,4 +1,5 @@
-//! What an optimizer adds to a program for each parameter, and its options with Fluid's defaults.
+//! The variables and ops that an optimizer adds to a program for each parameter, and its options
+//! with Fluid's defaults.
 
 use std::fmt;
 
@@ -53,7 +54,7 @@ pub struct Accumulator {
     pub input: &'static str,
     /// The port it is written at, if the op changes it.
     pub output: Option<&'static str>,
-    /// What it starts with.
+    /// Its first value.
     pub fill: f32,
     /// One number for the parameter instead of one for each weight.
     pub is_scalar: bool,
@@ -71,7 +72,7 @@ impl Accumulator {
     }
 }
 
-/// What an option holds, as a number of Python.
+/// The value of an option, as a number of Python.
 pub(super) trait Setting {
     /// The number as a setting.
     fn from_number(value: f64) -> Self;
@@ -142,14 +143,14 @@ macro_rules! optimizer {
         #[derive(Clone, Copy, Debug)]
         pub struct $name {
             $(
-                #[doc = concat!("`", stringify!($usual), "` if nothing is said.")]
+                #[doc = concat!("`", stringify!($usual), "` by default.")]
                 $(#[$more])*
                 pub $option: $t,
             )*
         }
 
         impl $name {
-            /// The options if nothing is said.
+            /// The defaults of the options.
             pub(crate) const USUAL: Self = Self { $($option: $usual),* };
         }
 
@@ -185,7 +186,7 @@ macro_rules! optimizer {
     };
 }
 
-/// The rules of an update op: what it does to rows that a gradient does not list, and the pairs of
+/// The rules of an update op: its effect on rows that a gradient does not list, and the pairs of
 /// ports that it changes.
 macro_rules! rules {
     ($untouched:expr, $pairs:expr) => {

@@ -51,7 +51,7 @@ const SAME_SHAPE: &str = "a gradient must have the shape of its parameter";
 const STATE_SHAPE: &str = "optimizer state must have the shape of its parameter";
 const ROW_SHAPE: &str = "the rows of a gradient must be as wide as those of its parameter";
 
-/// What a sparse gradient means to an op. One without any row changes nothing.
+/// The treatment of a sparse gradient by an op. One without any row changes nothing.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Sparse {
     /// Each listed row is a step of its own.

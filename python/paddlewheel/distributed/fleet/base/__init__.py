@@ -1,1 +1,1 @@
-"""What all fleets share."""
+"""Common parts of all fleets."""

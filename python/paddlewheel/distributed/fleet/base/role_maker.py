@@ -1,4 +1,4 @@
-"""Who a process is."""
+"""The role of a process."""
 
 from ....fluid.incubate.fleet.base.role_maker import (
     PaddleCloudRoleMaker,

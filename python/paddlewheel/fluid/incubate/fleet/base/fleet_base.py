@@ -1,4 +1,4 @@
-"""What all fleets share."""
+"""Common parts of all fleets."""
 
 from ....._core import fleet as _native
 from ....executor import Executor
@@ -31,7 +31,7 @@ class Fleet:
         self._native = None
 
     def init(self, role_maker=None):
-        """Finds out who this process is; by the environment unless told otherwise."""
+        """Finds out the role of this process; by the environment unless told otherwise."""
         role_maker = PaddleCloudRoleMaker() if role_maker is None else role_maker
         if not isinstance(role_maker, RoleMakerBase):
             raise TypeError("role_maker must be an instance of RoleMakerBase")
@@ -95,7 +95,7 @@ class Fleet:
     def server_stats(self):
         """Counters of every server, a dict each: rounds, pushes and ``updates``
         (steps), ``staleness_mean`` and ``staleness_max`` of these (updates since the pull that they
-        were computed with, whoever's), rows and bytes held,
+        were computed with, of any trainer), rows and bytes held,
         ``table_rows`` and ``table_bytes`` those of sparse tables."""
         return self._need().server_stats()
 

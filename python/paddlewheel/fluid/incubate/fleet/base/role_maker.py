@@ -1,10 +1,10 @@
-"""Who a process is: trainer or server, and which of them."""
+"""The role of a process: trainer or server, and its number."""
 
 from ....._core import fleet as _native
 
 
 class Role:
-    """What a process does."""
+    """The role of a process."""
 
     WORKER = 1
     SERVER = 2
@@ -24,7 +24,7 @@ class RoleMakerBase:
         return self._made
 
     def generate_role(self):
-        """Finds out who this process is; once."""
+        """Finds out the role of this process; once."""
         if self._made is None:
             self._made = self._make()
 

@@ -63,7 +63,7 @@ class Collective(Fleet):
         self._transpiled_program = None
 
     def init(self, role_maker=None):
-        """Finds out who this trainer is; by the environment unless told otherwise."""
+        """Finds out the number of this trainer; by the environment unless told otherwise."""
         super().init(PaddleCloudRoleMaker(is_collective=True) if role_maker is None else role_maker)
 
     def init_worker(self):

@@ -18,7 +18,7 @@ class TrainStatus:
         self._epoch_no = epoch_no
 
     def next(self):
-        """The pass to go on with."""
+        """The pass to continue with."""
         return self._epoch_no + 1
 
     def __eq__(self, other):

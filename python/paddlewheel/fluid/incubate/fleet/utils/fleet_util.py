@@ -12,7 +12,7 @@ from ..parameter_server import distribute_transpiler
 _logger = logging.getLogger(__name__)
 _logger.setLevel(logging.INFO)
 
-#: What `get_global_metrics` returns, in order.
+#: The results of `get_global_metrics`, in order.
 N_METRICS = 9
 
 

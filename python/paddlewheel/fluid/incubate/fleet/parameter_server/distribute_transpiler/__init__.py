@@ -73,7 +73,7 @@ class DistributedTranspiler(Fleet):
         self._need().init_worker()
 
     def init_server(self, model_dir=None, missing=None):
-        """Fills this server's parameters, from a model if there is one to go on from.
+        """Fills this server's parameters, from a model if one is given.
 
         With `missing="init"`, a model that has other variables, or other sizes of them, gives what
         fits; the rest starts as without a model.
@@ -87,7 +87,7 @@ class DistributedTranspiler(Fleet):
             sys.exit(code)
 
     def stop_worker(self):
-        """This trainer is through: what is queued is sent, and servers are told."""
+        """This trainer has finished: its queue is sent, and servers are told."""
         self._need().stop_worker(global_scope())
 
     def save_persistables(self, executor, dirname, main_program=None):

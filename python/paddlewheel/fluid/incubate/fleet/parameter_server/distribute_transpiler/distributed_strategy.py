@@ -10,7 +10,7 @@ from .....transpiler.distribute_transpiler import (
 
 TrainerRuntimeConfig = _native.TrainerRuntimeConfig
 
-#: What can be watched of a training, and what is watched of it unless said otherwise.
+#: The settings of the debug output of a training, with their defaults.
 DEBUG = {
     "dump_slot": False,
     "dump_converter": "",
@@ -98,11 +98,11 @@ class DistributedStrategy:
         self._build_strategy = _changed(self._build_strategy, config, "build_strategy")
 
     def get_debug_opt(self):
-        """What is watched of a training."""
+        """The settings of the debug output of a training."""
         return dict(self.debug_opt or {})
 
     def set_debug_opt(self, opt_info):
-        """Changes what is watched of a training; what is not known is ignored."""
+        """Changes the settings of the debug output of a training; unknown ones are ignored."""
         given = opt_info if isinstance(opt_info, dict) else {}
         self.debug_opt = {name: given.get(name, usual) for name, usual in DEBUG.items()}
 
@@ -114,7 +114,7 @@ class SyncStrategy(DistributedStrategy):
 
 
 class AsyncStrategy(DistributedStrategy):
-    """Nobody waits."""
+    """No trainer waits for another."""
 
     _mode = DistributedMode.ASYNC
 
@@ -160,7 +160,7 @@ class StrategyFactory:
 
     @staticmethod
     def create_async_strategy():
-        """Nobody waits."""
+        """No trainer waits for another."""
         return AsyncStrategy()
 
     @staticmethod
