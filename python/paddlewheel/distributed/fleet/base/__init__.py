@@ -1,1 +1,3 @@
 """What all fleets share."""
+
+from . import role_maker
