@@ -183,8 +183,7 @@ def default_collate_fn(batch):
     if isinstance(first, numpy.ndarray):
         return numpy.stack(batch)
     if isinstance(first, (bool, int, float, numpy.number)):
-        array = numpy.array(batch)
-        return array.astype("float32") if isinstance(first, float) and not isinstance(first, numpy.number) else array
+        return numpy.array(batch)
     if isinstance(first, dict):
         return {key: default_collate_fn([sample[key] for sample in batch]) for key in first}
     if isinstance(first, (list, tuple)):

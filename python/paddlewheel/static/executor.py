@@ -3,8 +3,9 @@
 import numpy
 
 from ..fluid import executor as _fluid
-from ..fluid.core import CPUPlace
-from ..fluid.framework import default_main_program
+from ..fluid.core import CPUPlace, LoDTensor
+from ..fluid.data_feeder import convert_dtype
+from ..fluid.framework import Program, default_main_program
 
 
 class Executor(_fluid.Executor):
@@ -13,6 +14,7 @@ class Executor(_fluid.Executor):
     def run(self, program=None, *args, **kwargs):
         """Runs a program once; gives what `fetch_list` names."""
         apply_schedule(program, kwargs.get("scope"))
+        check_types(program, args[0] if args else kwargs.get("feed"))
         return super().run(program, *args, **kwargs)
 
     def train_from_dataset(self, program=None, dataset=None, scope=None, *args, **kwargs):
@@ -29,3 +31,20 @@ def apply_schedule(program, scope=None):
         return
     tensor = (scope or _fluid.global_scope()).var(schedule._var_name).get_tensor()
     tensor.set(numpy.array([schedule()], "float32"), CPUPlace())
+
+
+def check_types(program, feed):
+    """ValueError if an array has another type than the variable that it is fed to."""
+    if not isinstance(feed, dict):
+        return
+    program = default_main_program() if program is None else program
+    block = program.global_block() if isinstance(program, Program) else None
+    for name, value in feed.items():
+        if block is None or not isinstance(value, (numpy.ndarray, LoDTensor)) or not block.has_var(name):
+            continue
+        wanted = convert_dtype(block.var(name).dtype)
+        given = str(value.dtype) if isinstance(value, numpy.ndarray) else convert_dtype(value._dtype())
+        if given != wanted:
+            raise ValueError(
+                "The data type of fed Variable {!r} must be {!r}, but received {!r}".format(name, wanted, given)
+            )

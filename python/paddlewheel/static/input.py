@@ -1,15 +1,16 @@
 """What programs are fed with."""
 
-from ..fluid import data as _fluid_data
+from ..fluid import layers
 from ..tensor._op import dtype_of
 from ..tensor.creation import get_default_dtype
 
 
 def data(name, shape, dtype=None, lod_level=0):
-    """A variable that a run feeds; None or -1 is a size that is known only then."""
+    """A variable that a run feeds; None or -1 is a size that is known only then. Sizes that a run feeds
+    are not compared with these."""
     dtype = dtype_of(dtype or get_default_dtype())
     sizes = [-1 if size is None else int(size) for size in shape]
-    return _fluid_data(name=name, shape=sizes, dtype=dtype, lod_level=lod_level)
+    return layers.data(name, sizes, append_batch_size=False, dtype=dtype, lod_level=lod_level)
 
 
 class InputSpec:

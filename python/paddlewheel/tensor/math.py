@@ -196,6 +196,21 @@ def increment(x, value=1.0, name=None):
     return layers.increment(x, value)
 
 
+def bitwise_and(x, y, out=None, name=None):
+    """The bits that both have."""
+    return make("bitwise_and", {"X": x, "Y": y}, name=name)
+
+
+def bitwise_or(x, y, out=None, name=None):
+    """The bits that one has."""
+    return make("bitwise_or", {"X": x, "Y": y}, name=name)
+
+
+def bitwise_xor(x, y, out=None, name=None):
+    """The bits that exactly one has."""
+    return make("bitwise_xor", {"X": x, "Y": y}, name=name)
+
+
 def multiplex(inputs, index, name=None):
     """Each row from the input that `index` names."""
     return layers.multiplex(inputs, index)
@@ -212,11 +227,16 @@ def _unary(kind):
 
 
 UNARY = (
-    "abs acos asin atan ceil cos erf exp floor log log1p reciprocal round rsqrt sigmoid sign sin sqrt "
+    "abs acos asin atan ceil cos erf exp floor log reciprocal round rsqrt sigmoid sign sin sqrt "
     "square tanh"
 )
 for _name in UNARY.split():
     globals()[_name] = _unary(_name)
+
+
+def log1p(x, name=None):
+    """log(1 + x)."""
+    return layers.log1p(x) if hasattr(layers, "log1p") else log(scale(x, 1.0, 1.0))
 
 
 def log2(x, name=None):

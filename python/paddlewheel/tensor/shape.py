@@ -117,10 +117,21 @@ def tile(x, repeat_times, name=None):
     """x repeated along each axis; missing axes are put in front."""
     need_variable(x, "tile")
     times = _sizes(repeat_times)
-    tensors = isinstance(times, Variable) or any(isinstance(each, Variable) for each in times)
-    if tensors:
-        raise NotImplementedError("tile: repeat_times must be numbers; a Variable is not supported")
-    return make("tile", {"X": x}, {"repeat_times": times}, name=name)
+    if isinstance(times, Variable):
+        return make("tile", {"X": x, "RepeatTimes": times}, {"repeat_times": [-1] * times.shape[0]}, name=name)
+    inputs, numbers = _with_tensors("repeat_times_tensor", times)
+    return make("tile", {"X": x, **inputs}, {"repeat_times": numbers}, name=name)
+
+
+def _with_tensors(port, sizes):
+    """The input and the attribute for sizes, some of which are variables."""
+    if not any(isinstance(size, Variable) for size in sizes):
+        return {}, sizes
+    tensors = [
+        layers.cast(size, "int32") if isinstance(size, Variable) else layers.fill_constant([1], "int32", size)
+        for size in sizes
+    ]
+    return {port: tensors}, [-1 if isinstance(size, Variable) else size for size in sizes]
 
 
 def expand(x, shape, name=None):
@@ -128,10 +139,8 @@ def expand(x, shape, name=None):
     need_variable(x, "expand")
     if isinstance(shape, Variable):
         return make("expand_v2", {"X": x, "Shape": shape}, {"shape": [-1] * shape.shape[0]}, name=name, layer="expand")
-    sizes = _sizes(shape)
-    if any(isinstance(size, Variable) for size in sizes):
-        raise NotImplementedError("expand: sizes must be numbers, or the whole shape a Variable")
-    return make("expand_v2", {"X": x}, {"shape": sizes}, name=name, layer="expand")
+    inputs, sizes = _with_tensors("expand_shapes_tensor", _sizes(shape))
+    return make("expand_v2", {"X": x, **inputs}, {"shape": sizes}, name=name, layer="expand")
 
 
 broadcast_to = expand
@@ -174,8 +183,7 @@ def rank(input):
 def masked_select(x, mask, name=None):
     """The numbers where `mask` is true, in a row."""
     need_variable(x, "masked_select")
-    places = layers.where(mask)
-    return layers.gather_nd(x, places)
+    return make("masked_select", {"X": x, "Mask": mask}, outs=("Y",), name=name)
 
 
 def strided_slice(x, axes, starts, ends, strides, name=None):

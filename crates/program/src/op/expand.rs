@@ -104,7 +104,8 @@ impl Op for Tile {
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let x = infer.input("X")?;
         let times = infer.attrs().ints("repeat_times")?;
-        let dims = match sizes::n_integers_at(infer, "RepeatTimes")? {
+        let tensors = sizes::n_integers_at(infer, "repeat_times_tensor")?;
+        let dims = match tensors.or(sizes::n_integers_at(infer, "RepeatTimes")?) {
             Some(rank) => vec![-1; rank.max(x.dims.len())],
             None => tiled(&x.dims, &times)?,
         };

@@ -43,6 +43,7 @@ mod assign;
 mod assign_value;
 mod auc;
 mod batch_norm;
+mod bitwise;
 mod bpr_loss;
 mod cast;
 mod clip;

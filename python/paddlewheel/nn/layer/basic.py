@@ -31,6 +31,7 @@ class Embedding(Layer):
             raise ValueError("num_embeddings and embedding_dim must be greater than 0")
         if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
             raise ValueError("padding_idx must be within [-{0}, {0})".format(num_embeddings))
+        self._num_embeddings, self._embedding_dim = num_embeddings, embedding_dim
         self._sparse = sparse
         self._padding_idx = padding_idx
         self._name = name
