@@ -102,7 +102,7 @@ class Adam(Optimizer):
     ):
         self._make(
             "adam", learning_rate, parameters, weight_decay, grad_clip, name,
-            beta1=beta1, beta2=beta2, epsilon=epsilon, lazy_mode=bool(lazy_mode),
+            beta1=beta1, beta2=beta2, epsilon=epsilon, lazy_mode=bool(lazy_mode), corrected_epsilon=True,
         )
 
 

@@ -86,11 +86,11 @@ def gather(x, index, axis=None, name=None):
     """The parts at `index` along an axis."""
     axis = 0 if axis is None else int(axis)
     if axis == 0:
-        return layers.gather(x, index)
+        return layers.gather(x, index, overwrite=False)
     order = list(range(len(x.shape)))
     axis %= len(order)
     order[0], order[axis] = order[axis], order[0]
-    return transpose(layers.gather(transpose(x, order), index), order)
+    return transpose(layers.gather(transpose(x, order), index, overwrite=False), order)
 
 
 def index_select(x, index, axis=0, name=None):

@@ -41,7 +41,9 @@ def dropout(x, p=0.5, axis=None, training=True, mode="upscale_in_train", name=No
         raise ValueError("mode argument should be 'downscale_in_infer' or 'upscale_in_train'")
     if p == 0:
         return x
-    return layers.dropout(x, p, is_test=not training, name=name, dropout_implementation=mode)
+    if not training:
+        return math.scale(x, 1.0 if mode == "upscale_in_train" else 1.0 - p)
+    return layers.dropout(x, p, name=name, dropout_implementation=mode)
 
 
 def cosine_similarity(x1, x2, axis=1, eps=1e-8):

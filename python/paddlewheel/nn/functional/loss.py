@@ -56,9 +56,10 @@ def binary_cross_entropy_with_logits(logit, label, weight=None, reduction="mean"
     """The cross entropy of scores and labels between 0 and 1."""
     loss = layers.sigmoid_cross_entropy_with_logits(logit, label)
     if pos_weight is not None:
-        ones = layers.fill_constant([1], logit.dtype, 1.0)
-        extra = math.multiply(label, math.subtract(pos_weight, ones))
-        loss = math.multiply(loss, math.add(extra, ones))
+        # Version 2.6 weighs the logarithm alone.
+        logs = layers.softplus(math.scale(math.abs(logit), -1.0))
+        extra = math.multiply(label, math.scale(pos_weight, 1.0, -1.0))
+        loss = math.add(loss, math.multiply(logs, extra))
     if weight is not None:
         loss = math.multiply(loss, weight)
     return _reduced(loss, reduction, "binary_cross_entropy_with_logits")
@@ -88,6 +89,7 @@ def cross_entropy(
     """The cross entropy of scores (or probabilities without `use_softmax`) and labels, reduced."""
     if weight is not None or label_smoothing:
         raise NotImplementedError("cross_entropy takes no weight and no label_smoothing here")
+    is_bare = not soft_label and len(label.shape) == len(input.shape) - 1
     label = _with_axis(label, input, axis, soft_label)
     if use_softmax:
         loss = layers.softmax_with_cross_entropy(input, label, soft_label, ignore_index, True, False, axis)
@@ -95,14 +97,13 @@ def cross_entropy(
         loss = layers.cross_entropy(input, label, soft_label, ignore_index)
     if reduction == "mean" and not soft_label:
         return _mean_of_counted(loss, label, ignore_index)
+    if is_bare and reduction == "none":
+        return layers.squeeze(loss, [axis])
     return _reduced(loss, reduction, "cross_entropy")
 
 
 def _mean_of_counted(loss, label, ignore_index):
     """The mean over labels that are not ignored."""
-    if ignore_index < 0:
-        # Labels below zero are all that could be ignored, and they are wrong otherwise.
-        pass
     ignored = layers.fill_constant([1], label.dtype, ignore_index)
     counted = layers.cast(layers.not_equal(label, ignored), loss.dtype)
     count = math.sum(counted)
