@@ -127,14 +127,18 @@ class RNN(Layer):
     def __init__(self, cell, is_reverse=False, time_major=False):
         super().__init__()
         self.cell, self.is_reverse, self.time_major = cell, is_reverse, time_major
-        self._is_named = True
+        self._is_part = False
 
     def forward(self, inputs, initial_states=None, sequence_length=None, **kwargs):
         if sequence_length is not None:
             raise NotImplementedError("sequence_length is not supported: all rows are equally long")
-        if self._is_named:
-            # Version 2's loop has a variable of this name, and names of later ones count on from it.
-            unique_name.generate("_generated_var")
+        if not self._is_part:
+            return self._over_time(inputs, initial_states, kwargs)
+        # In version 2 this is one operator: variables after it are named as if nothing else was made.
+        with unique_name.guard(unique_name.generate("rnn") + "/"):
+            return self._over_time(inputs, initial_states, kwargs)
+
+    def _over_time(self, inputs, initial_states, kwargs):
         steps = inputs if self.time_major else _fluid.transpose(inputs, [1, 0, 2])
         if self.is_reverse:
             steps = _fluid.reverse(steps, [0])
@@ -195,10 +199,10 @@ class RNNBase(LayerList):
             size = input_size if at == 0 else hidden_size * self._n_directions
             if self._n_directions == 1:
                 self.append(RNN(make_cell(size), False, time_major))
-                self[-1]._is_named = False
+                self[-1]._is_part = True
             else:
                 self.append(BiRNN(make_cell(size), make_cell(size), time_major))
-                self[-1]._forth._is_named = self[-1]._back._is_named = False
+                self[-1]._forth._is_part = self[-1]._back._is_part = True
         names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
         for at, layer in enumerate(self):
             cells = [layer.cell] if self._n_directions == 1 else [layer.cell_fw, layer.cell_bw]
