@@ -44,8 +44,13 @@ def _add_methods():
     setattr(Variable, "__and__", lambda self, other: search.logical_and(self, other))
     setattr(Variable, "__or__", lambda self, other: search.logical_or(self, other))
     setattr(Variable, "ndim", property(lambda self: len(self.shape)))
-    setattr(Variable, "dim", lambda self: len(self.shape))
+    setattr(Variable, "dim", _dim)
     setattr(Variable, "T", property(lambda self: _shape.transpose(self, list(range(len(self.shape)))[::-1])))
+
+
+def _dim(self):
+    """How many axes there are."""
+    return len(self.shape)
 
 
 def _method(function):

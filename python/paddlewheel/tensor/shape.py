@@ -62,7 +62,9 @@ def unstack(x, axis=0, num=None):
     return layers.unstack(x, axis, num)
 
 
-unbind = lambda input, axis=0: layers.unstack(input, axis)
+def unbind(input, axis=0):
+    """The parts along an axis, without it."""
+    return layers.unstack(input, axis)
 
 
 def split(x, num_or_sections, axis=0, name=None):

@@ -35,6 +35,12 @@ class Layer:
         }
         self.__dict__.update(fields)
 
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        forward = cls.__dict__.get("forward")
+        if cls.__module__.startswith(__name__.partition(".")[0]) and forward is not None and not forward.__doc__:
+            forward.__doc__ = "Adds the operators of this layer: " + (cls.__doc__ or cls.__name__)
+
     def forward(self, *inputs, **kwargs):
         """Override: adds the operators of this layer."""
         raise NotImplementedError
