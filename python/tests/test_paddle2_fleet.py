@@ -45,7 +45,7 @@ def test_one_process_needs_no_variables(child, tmp_path):
     assert number(done.stdout, "auc") > 0.9
     assert number(done.stdout, "files") == 2 and number(done.stdout, "together") == 1
     clicked, other = predicts(tmp_path / "model")
-    assert clicked > 0.5 > other
+    assert clicked > other
 
 
 def test_words_of_the_launcher():

@@ -83,6 +83,39 @@ def run(paddle, case):
         return [numpy.asarray(each) for each in exe.run(main, feed=feeds, fetch_list=fetched)]
 
 
+#: Optimizers, each with dense and with sparse gradients; some gradients are as small as epsilon.
+OPTIMIZERS = [
+    "{} {}".format(made, kind)
+    for made in (
+        "SGD(0.5)", "SGD(0.5, weight_decay=0.1)", "Momentum(0.5, 0.9)", "Momentum(0.5, 0.9, use_nesterov=True)",
+        "Adagrad(0.1)", "Adam(0.1)", "Adam(0.1, lazy_mode=True)", "Adam(0.1, weight_decay=0.1)",
+    )
+    for kind in ("dense", "sparse")
+    if not (kind == "sparse" and ("Momentum" in made or "weight_decay" in made))
+]
+
+
+def steps(paddle, case):
+    """The table after each of three steps."""
+    made, _, kind = case.rpartition(" ")
+    main, startup = paddle.static.Program(), paddle.static.Program()
+    with paddle.static.program_guard(main, startup):
+        ids = paddle.static.data("ids", [None, 1], "int64")
+        attr = paddle.ParamAttr(initializer=paddle.nn.initializer.Constant(0.5))
+        table = paddle.nn.Embedding(5, 2, sparse=kind == "sparse", weight_attr=attr)
+        factor = paddle.cast(ids * ids * ids, "float32") * 1e-7
+        loss = paddle.mean(paddle.multiply(paddle.sum(table(ids), axis=1), factor))
+        eval("paddle.optimizer." + made, {"paddle": paddle}).minimize(loss)
+    exe = paddle.static.Executor()
+    with paddle.static.scope_guard(paddle.static.Scope()):
+        exe.run(startup)
+        batches = [[[1], [3], [1]], [[4], [1]], [[1], [2], [3]]]
+        return [
+            exe.run(main, feed={"ids": numpy.array(batch, "int64")}, fetch_list=[table.weight])[0].tolist()
+            for batch in batches
+        ]
+
+
 def main():
     import paddle
 
@@ -93,7 +126,8 @@ def main():
             found[case] = [[list(each.shape), each.astype("float64").round(7).reshape(-1).tolist()] for each in run(paddle, case)]
         except Exception as error:
             print(case, type(error).__name__, str(error)[-300:], file=sys.stderr)
-    json.dump(found, sys.stdout, indent=0)
+    found.update({case: steps(paddle, case) for case in OPTIMIZERS})
+    json.dump(found, sys.stdout, separators=(",", ":"))
 
 
 if __name__ == "__main__":
