@@ -1052,17 +1052,23 @@ class VarType:
 
 class Variable:
     """A variable of a program."""
+    T: Any
+    def __abs__(self) -> Variable: ...
     def __add__(self, value: Any, /) -> Variable: ...
+    def __and__(self, other: Any) -> Variable: ...
     def __floordiv__(self, value: Any, /) -> Variable: ...
     def __ge__(self, value: Any, /) -> Variable: ...
     def __getitem__(self, key: Any, /) -> Variable: ...
     def __gt__(self, value: Any, /) -> Variable: ...
+    def __invert__(self) -> Variable: ...
     def __iter__(self) -> Any: ...
     def __le__(self, value: Any, /) -> Variable: ...
     def __lt__(self, value: Any, /) -> Variable: ...
+    def __matmul__(self, other: Any) -> Variable: ...
     def __mod__(self, value: Any, /) -> Variable: ...
     def __mul__(self, value: Any, /) -> Variable: ...
     def __neg__(self) -> Variable: ...
+    def __or__(self, other: Any) -> Variable: ...
     def __pow__(self, value: Any, mod: Any = None, /) -> Variable: ...
     def __radd__(self, value: Any, /) -> Variable: ...
     def __rfloordiv__(self, value: Any, /) -> Variable: ...
@@ -1075,30 +1081,285 @@ class Variable:
     def __truediv__(self, value: Any, /) -> Variable: ...
     def _set_error_clip(self, error_clip: Any) -> Any:
         """Bounds its gradient between two operators of the backward pass."""
+    def abs(self, *args: Any, **kwargs: Any) -> Any:
+        """The operator `abs`, element by element."""
+    def acos(self, *args: Any, **kwargs: Any) -> Any:
+        """The operator `acos`, element by element."""
+    def add(self, *args: Any, **kwargs: Any) -> Any:
+        """x + y, with the broadcasting of numpy."""
+    def add_(self, *args: Any, **kwargs: Any) -> Any:
+        """x + y, with the broadcasting of numpy."""
+    def all(self, *args: Any, **kwargs: Any) -> Any:
+        """Whether all are true."""
+    def amax(self, *args: Any, **kwargs: Any) -> Any:
+        """The largest along axes, or of all."""
+    def amin(self, *args: Any, **kwargs: Any) -> Any:
+        """The smallest along axes, or of all."""
+    def any(self, *args: Any, **kwargs: Any) -> Any:
+        """Whether one is true."""
+    def argmax(self, *args: Any, **kwargs: Any) -> Any:
+        """The place of the largest along an axis, or of all."""
+    def argmin(self, *args: Any, **kwargs: Any) -> Any:
+        """The place of the smallest along an axis, or of all."""
+    def argsort(self, *args: Any, **kwargs: Any) -> Any:
+        """The places of the sorted numbers along an axis."""
+    def asin(self, *args: Any, **kwargs: Any) -> Any:
+        """The operator `asin`, element by element."""
     def astype(self, dtype: Any) -> Any:
         """The variable in another element type."""
+    def atan(self, *args: Any, **kwargs: Any) -> Any:
+        """The operator `atan`, element by element."""
+    def bitwise_and(self, *args: Any, **kwargs: Any) -> Any:
+        """The bits that both have."""
+    def bitwise_or(self, *args: Any, **kwargs: Any) -> Any:
+        """The bits that one has."""
+    def bitwise_xor(self, *args: Any, **kwargs: Any) -> Any:
+        """The bits that exactly one has."""
     block: Any
+    def bmm(self, *args: Any, **kwargs: Any) -> Any:
+        """The products of the matrices of two batches."""
+    def broadcast_to(self, *args: Any, **kwargs: Any) -> Any:
+        """x repeated along axes of size 1 until it has this shape; -1 keeps a size."""
+    def cast(self, *args: Any, **kwargs: Any) -> Any:
+        """The same numbers in another type."""
+    def ceil(self, *args: Any, **kwargs: Any) -> Any:
+        """The operator `ceil`, element by element."""
+    def chunk(self, *args: Any, **kwargs: Any) -> Any:
+        """So many equal parts along an axis."""
+    def clip(self, *args: Any, **kwargs: Any) -> Any:
+        """Numbers outside of [min, max] become its ends."""
+    def clip_(self, *args: Any, **kwargs: Any) -> Any:
+        """Numbers outside of [min, max] become its ends."""
+    def clone(self, *args: Any, **kwargs: Any) -> Any:
+        """A copy of a variable, through which gradients pass."""
+    def cos(self, *args: Any, **kwargs: Any) -> Any:
+        """The operator `cos`, element by element."""
+    def cumsum(self, *args: Any, **kwargs: Any) -> Any:
+        """Sums up to each place; of all numbers in a row without an axis."""
     desc: Any
+    def dim(self) -> Any:
+        """How many axes there are."""
+    def divide(self, *args: Any, **kwargs: Any) -> Any:
+        """x / y; whole numbers are divided as fractions."""
     do_model_average: Any
+    def dot(self, *args: Any, **kwargs: Any) -> Any:
+        """The sum of products along the last axis."""
     dtype: Any
+    def equal(self, *args: Any, **kwargs: Any) -> Any:
+        """The operator `equal`, element by element."""
+    def erf(self, *args: Any, **kwargs: Any) -> Any:
+        """The operator `erf`, element by element."""
     error_clip: Any
+    def exp(self, *args: Any, **kwargs: Any) -> Any:
+        """The operator `exp`, element by element."""
+    def exp_(self, *args: Any, **kwargs: Any) -> Any:
+        """The operator `exp`, element by element."""
+    def expand(self, *args: Any, **kwargs: Any) -> Any:
+        """x repeated along axes of size 1 until it has this shape; -1 keeps a size."""
+    def expand_as(self, *args: Any, **kwargs: Any) -> Any:
+        """x repeated until it has the shape of y."""
+    def expm1(self, *args: Any, **kwargs: Any) -> Any:
+        """e^x - 1."""
+    def flatten(self, *args: Any, **kwargs: Any) -> Any:
+        """The axes from `start_axis` to `stop_axis` become one."""
+    def flip(self, *args: Any, **kwargs: Any) -> Any:
+        """The order turned around along axes."""
+    def floor(self, *args: Any, **kwargs: Any) -> Any:
+        """The operator `floor`, element by element."""
+    def floor_divide(self, *args: Any, **kwargs: Any) -> Any:
+        """The whole part of x / y."""
+    def floor_mod(self, *args: Any, **kwargs: Any) -> Any:
+        """What x / y leaves."""
+    def full_like(self, *args: Any, **kwargs: Any) -> Any:
+        """The same number everywhere in the shape of x."""
+    def gather(self, *args: Any, **kwargs: Any) -> Any:
+        """The parts at `index` along an axis."""
+    def gather_nd(self, *args: Any, **kwargs: Any) -> Any:
+        """The parts at the places that the last axis of `index` names."""
     grad_name: Any
     gradient_clip_attr: Any
+    def greater_equal(self, *args: Any, **kwargs: Any) -> Any:
+        """The operator `greater_equal`, element by element."""
+    def greater_than(self, *args: Any, **kwargs: Any) -> Any:
+        """The operator `greater_than`, element by element."""
+    def increment(self, *args: Any, **kwargs: Any) -> Any:
+        """Adds a number in place."""
+    def index_select(self, *args: Any, **kwargs: Any) -> Any:
+        """The parts at `index` along an axis."""
     is_data: bool
     is_distributed: Any
     is_parameter: bool
+    def isfinite(self, *args: Any, **kwargs: Any) -> Any:
+        """Where numbers are finite: x - x is 0 there alone."""
+    def isnan(self, *args: Any, **kwargs: Any) -> Any:
+        """Where something is not a number: only that differs from itself."""
+    def less_equal(self, *args: Any, **kwargs: Any) -> Any:
+        """The operator `less_equal`, element by element."""
+    def less_than(self, *args: Any, **kwargs: Any) -> Any:
+        """The operator `less_than`, element by element."""
     lod_level: int
+    def log(self, *args: Any, **kwargs: Any) -> Any:
+        """The operator `log`, element by element."""
+    def log10(self, *args: Any, **kwargs: Any) -> Any:
+        """The logarithm to base 10."""
+    def log1p(self, *args: Any, **kwargs: Any) -> Any:
+        """log(1 + x)."""
+    def log2(self, *args: Any, **kwargs: Any) -> Any:
+        """The logarithm to base 2."""
+    def logical_and(self, *args: Any, **kwargs: Any) -> Any:
+        """Where both are true."""
+    def logical_not(self, *args: Any, **kwargs: Any) -> Any:
+        """Where it is false."""
+    def logical_or(self, *args: Any, **kwargs: Any) -> Any:
+        """Where one is true."""
+    def logical_xor(self, *args: Any, **kwargs: Any) -> Any:
+        """Where exactly one is true."""
+    def logsumexp(self, *args: Any, **kwargs: Any) -> Any:
+        """The logarithm of the sum of exponentials, computed around the largest."""
+    def masked_select(self, *args: Any, **kwargs: Any) -> Any:
+        """The numbers where `mask` is true, in a row."""
+    def matmul(self, *args: Any, **kwargs: Any) -> Any:
+        """Products of the last two axes; a vector is a row on the left and a column on the right."""
+    def max(self, *args: Any, **kwargs: Any) -> Any:
+        """The largest along axes, or of all."""
+    def maximum(self, *args: Any, **kwargs: Any) -> Any:
+        """The larger of both."""
+    def mean(self, *args: Any, **kwargs: Any) -> Any:
+        """The mean along axes, or of all."""
+    def min(self, *args: Any, **kwargs: Any) -> Any:
+        """The smallest along axes, or of all."""
+    def minimum(self, *args: Any, **kwargs: Any) -> Any:
+        """The smaller of both."""
+    def mm(self, *args: Any, **kwargs: Any) -> Any:
+        """The product of two matrices."""
+    def mod(self, *args: Any, **kwargs: Any) -> Any:
+        """What x / y leaves."""
+    def multinomial(self, *args: Any, **kwargs: Any) -> Any:
+        """The numbers of rows drawn with these probabilities."""
+    def multiply(self, *args: Any, **kwargs: Any) -> Any:
+        """x · y, element by element."""
+    def mv(self, *args: Any, **kwargs: Any) -> Any:
+        """A matrix times a vector."""
     name: str
+    ndim: Any
+    def neg(self, *args: Any, **kwargs: Any) -> Any:
+        """-x."""
+    def nonzero(self, *args: Any, **kwargs: Any) -> Any:
+        """The places that are not zero: a row each, or an axis each."""
+    def norm(self, *args: Any, **kwargs: Any) -> Any:
+        """The root of the sum of squares (2 or "fro"), the sum of sizes (1), or the largest size (inf)."""
+    def not_equal(self, *args: Any, **kwargs: Any) -> Any:
+        """The operator `not_equal`, element by element."""
+    def numel(self, *args: Any, **kwargs: Any) -> Any:
+        """How many numbers there are."""
+    def ones_like(self, *args: Any, **kwargs: Any) -> Any:
+        """Ones in the shape of x."""
     op: Any
     optimize_attr: Any
     persistable: bool
+    def pow(self, *args: Any, **kwargs: Any) -> Any:
+        """x to the power of y, a number or a variable."""
+    def prod(self, *args: Any, **kwargs: Any) -> Any:
+        """The product along axes, or of all."""
+    def rank(self, *args: Any, **kwargs: Any) -> Any:
+        """How many axes there are."""
+    def reciprocal(self, *args: Any, **kwargs: Any) -> Any:
+        """The operator `reciprocal`, element by element."""
     regularizer: Any
+    def remainder(self, *args: Any, **kwargs: Any) -> Any:
+        """What x / y leaves."""
+    def reshape(self, *args: Any, **kwargs: Any) -> Any:
+        """The same numbers in another shape: 0 copies a size, one -1 stands for what is left over."""
+    def reshape_(self, *args: Any, **kwargs: Any) -> Any:
+        """The same numbers in another shape: 0 copies a size, one -1 stands for what is left over."""
+    def reverse(self, *args: Any, **kwargs: Any) -> Any:
+        """The order turned around along axes."""
+    def round(self, *args: Any, **kwargs: Any) -> Any:
+        """The operator `round`, element by element."""
+    def rsqrt(self, *args: Any, **kwargs: Any) -> Any:
+        """The operator `rsqrt`, element by element."""
+    def scale(self, *args: Any, **kwargs: Any) -> Any:
+        """scale · x + bias, or scale · (x + bias)."""
+    def scale_(self, *args: Any, **kwargs: Any) -> Any:
+        """scale · x + bias, or scale · (x + bias)."""
+    def scatter(self, *args: Any, **kwargs: Any) -> Any:
+        """x with the rows at `index` replaced, or the sum of all updates there."""
+    def scatter_nd_add(self, *args: Any, **kwargs: Any) -> Any:
+        """x with updates added at the places that `index` names."""
     shape: tuple[int, ...]
+    def sigmoid(self, *args: Any, **kwargs: Any) -> Any:
+        """The operator `sigmoid`, element by element."""
+    def sign(self, *args: Any, **kwargs: Any) -> Any:
+        """The operator `sign`, element by element."""
+    def sin(self, *args: Any, **kwargs: Any) -> Any:
+        """The operator `sin`, element by element."""
+    def slice(self, *args: Any, **kwargs: Any) -> Any:
+        """From `starts` to `ends` along each of `axes`."""
+    def sort(self, *args: Any, **kwargs: Any) -> Any:
+        """The numbers sorted along an axis."""
+    def split(self, *args: Any, **kwargs: Any) -> Any:
+        """Parts along an axis: so many equal ones, or of these sizes."""
+    def sqrt(self, *args: Any, **kwargs: Any) -> Any:
+        """The operator `sqrt`, element by element."""
+    def sqrt_(self, *args: Any, **kwargs: Any) -> Any:
+        """The operator `sqrt`, element by element."""
+    def square(self, *args: Any, **kwargs: Any) -> Any:
+        """The operator `square`, element by element."""
+    def squeeze(self, *args: Any, **kwargs: Any) -> Any:
+        """Without axes of size 1: those named, or all."""
+    def squeeze_(self, *args: Any, **kwargs: Any) -> Any:
+        """Without axes of size 1: those named, or all."""
+    def stanh(self, *args: Any, **kwargs: Any) -> Any:
+        """scale_b · tanh(scale_a · x)."""
+    def std(self, *args: Any, **kwargs: Any) -> Any:
+        """The standard deviation along axes, or of all."""
     stop_gradient: bool
+    def strided_slice(self, *args: Any, **kwargs: Any) -> Any:
+        """Every n-th part from `starts` to `ends` along axes."""
+    def subtract(self, *args: Any, **kwargs: Any) -> Any:
+        """x - y."""
+    def subtract_(self, *args: Any, **kwargs: Any) -> Any:
+        """x - y."""
+    def sum(self, *args: Any, **kwargs: Any) -> Any:
+        """The sum along axes, or of all; truth values are counted."""
+    def t(self, *args: Any, **kwargs: Any) -> Any:
+        """A matrix turned around; a row stays."""
+    def take_along_axis(self, *args: Any, **kwargs: Any) -> Any:
+        """Not there; says what is."""
+    def tanh(self, *args: Any, **kwargs: Any) -> Any:
+        """The operator `tanh`, element by element."""
+    def tanh_(self, *args: Any, **kwargs: Any) -> Any:
+        """The operator `tanh`, element by element."""
+    def tile(self, *args: Any, **kwargs: Any) -> Any:
+        """x repeated along each axis; missing axes are put in front."""
     def to_string(self, throw_on_error: bool = True, with_details: bool = False) -> Any:
         """The variable as text."""
+    def topk(self, *args: Any, **kwargs: Any) -> Any:
+        """The k largest (or smallest) along an axis, and their places."""
     trainable: bool
+    def transpose(self, *args: Any, **kwargs: Any) -> Any:
+        """The axes in another order."""
+    def tril(self, *args: Any, **kwargs: Any) -> Any:
+        """The part on and below a diagonal; zeros above it."""
+    def triu(self, *args: Any, **kwargs: Any) -> Any:
+        """The part on and above a diagonal; zeros below it."""
     type: Any
+    def unbind(self, *args: Any, **kwargs: Any) -> Any:
+        """The parts along an axis, without it."""
+    def unique(self, *args: Any, **kwargs: Any) -> Any:
+        """Different numbers in the order of their first places; with the place of each."""
+    def unsqueeze(self, *args: Any, **kwargs: Any) -> Any:
+        """With axes of size 1 at these places."""
+    def unsqueeze_(self, *args: Any, **kwargs: Any) -> Any:
+        """With axes of size 1 at these places."""
+    def unstack(self, *args: Any, **kwargs: Any) -> Any:
+        """The parts along an axis, without it."""
+    def var(self, *args: Any, **kwargs: Any) -> Any:
+        """The variance along axes, or of all; over n - 1 if `unbiased`."""
+    def where(self, *args: Any, **kwargs: Any) -> Any:
+        """x where the condition holds, else y; without both, the places where it holds."""
+    def zeros_like(self, *args: Any, **kwargs: Any) -> Any:
+        """Zeros in the shape of x."""
 
 class ZeroCopyTensor:
     """An input or output of a predictor, filled and read in place."""

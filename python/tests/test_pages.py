@@ -19,7 +19,7 @@ from conftest import PACKAGES
 from test_engines import no_engine  # noqa: F401
 
 DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs" / "guides"
-PAGES = ["many-machines.md", "modes.md", "checkpoints.md", "engines.md", "stuck.md"]
+PAGES = ["many-machines.md", "modes.md", "checkpoints.md", "engines.md", "stuck.md", "paddle2.md"]
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 LIMIT = 180
 

@@ -45,3 +45,16 @@ class CountFilterEntry(EntryAttr):
 
     def _to_attr(self):
         return f"{self._name}:{self._count_filter}"
+
+
+class ShowClickEntry(EntryAttr):
+    """Names the variables with shows and clicks of a row. Servers here keep rows whatever these are."""
+
+    def __init__(self, show_name, click_name):
+        if not isinstance(show_name, str) or not isinstance(click_name, str):
+            raise ValueError("show_name click_name must be a str")
+        self._name = "show_click_entry"
+        self._show_name, self._click_name = show_name, click_name
+
+    def _to_attr(self):
+        return f"{self._name}:{self._show_name}:{self._click_name}"

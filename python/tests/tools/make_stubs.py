@@ -10,6 +10,7 @@ stand. A module inside the module is written as a class of static methods.
 import inspect
 import types
 
+import paddlewheel.tensor  # Adds methods to variables.
 from paddlewheel import _core
 
 # The type of a parameter of this name, whichever function it belongs to.

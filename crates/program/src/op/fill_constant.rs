@@ -60,7 +60,12 @@ pub(super) fn fill(out: &mut Tensor, dtype: DType, shape: Shape, value: f64) -> 
 #[cfg(test)]
 mod tests {
     use crate::error::Error;
-    use crate::op::check::{check, ids};
+    use crate::op::check::{check, ids, t};
+
+    #[test]
+    fn a_number_without_dimensions_has_one() {
+        check("fill_constant").attr("value", 2.5f32).gives("Out", t(&[1], &[2.5]));
+    }
 
     #[test]
     fn fills_a_shape() {

@@ -75,6 +75,14 @@ macro_rules! losses {
 }
 
 losses! {
+    // Out = -Label ln X - (1 - Label) ln (1 - X), no logarithm below -100.
+    BceLoss, BceLossGrad [], true,
+        ["X": [F32, F64], "Label": [F32, F64]],
+        ["X", "Label"] => ["Out"],
+        |x, label| [-label * x.ln().max(-100.0) - (1.0 - label) * (1.0 - x).ln().max(-100.0)],
+        ["X", "Label"] [] => ["X"],
+        |x, label, d| [d * (x - label) / (x * (1.0 - x)).max(1e-12)];
+
     // With Residual r = Y - X, Out = r²/2 where |r| <= delta, else delta (|r| - delta/2).
     HuberLoss, HuberLossGrad [delta = 1.0], true,
         ["X": [F32, F64], "Y": [F32, F64]],
@@ -131,6 +139,19 @@ mod tests {
             .attr("epsilon", 0.25f32)
     }
 
+    fn bce(labels: &[f64]) -> Check {
+        check("bce_loss")
+            .input("X", t(&[2, 1], &[0.5, 0.75]))
+            .input("Label", t(&[labels.len(), 1], labels))
+    }
+
+    #[test]
+    fn bce_loss_weighs_both_logs() {
+        bce(&[1.0, 0.0]).gives("Out", t(&[2, 1], &[2f64.ln(), 4f64.ln()]));
+        let sure = check("bce_loss").input("X", t(&[1], &[0.0])).input("Label", t(&[1], &[1.0]));
+        sure.gives("Out", t(&[1], &[100.0]));
+    }
+
     fn margin_rank(x2: &[f64]) -> Check {
         check("margin_rank_loss")
             .input("Label", t(&[2, 1], &[1.0, 1.0]))
@@ -162,6 +183,7 @@ mod tests {
     fn gradients_match_finite_differences() {
         huber(&[0.25, 3.0, 0.0]).aux("Residual").output("Out").grad(&["X", "Y"]);
         log(&[1.0, 0.0]).output("Loss").grad(&["Predicted"]);
+        bce(&[1.0, 0.0]).output("Out").grad(&["X"]);
         margin_rank(&[0.5, 0.25]).aux("Activated").output("Out").grad(&["X1", "X2"]);
     }
 

@@ -3,6 +3,9 @@
 //! Leading dimensions are a batch; they must be equal, or one side has none and meets every matrix
 //! of the other. A vector X is a row and a vector Y a column; a dimension of 1 that stems from a
 //! vector is dropped from the result.
+//!
+//! `matmul_v2` is version 2's: no alpha, vectors are never transposed, and a batch dimension of 1
+//! meets all matrices of the other side's.
 
 use tensor::gemm::{Matrix, gemm};
 use tensor::{Float, Shape};
@@ -11,8 +14,68 @@ use super::{Grad, Infer, Keep, Kernel, Op, OpOnRows, Run, dims, for_float, trait
 use crate::attr::Attrs;
 use crate::error::Result;
 
-pub(super) struct Matmul;
-pub(super) struct MatmulGrad;
+pub(super) struct Matmul(Form);
+pub(super) struct MatmulGrad(Form);
+
+impl Matmul {
+    pub(super) const V1: Self = Self(Form::V1);
+    pub(super) const V2: Self = Self(Form::V2);
+}
+
+impl MatmulGrad {
+    pub(super) const V1: Self = Self(Form::V1);
+    pub(super) const V2: Self = Self(Form::V2);
+}
+
+/// What differs between the versions.
+#[derive(Clone, Copy)]
+enum Form {
+    V1,
+    V2,
+}
+
+impl Form {
+    /// Whether X, or Y, is transposed.
+    fn transposes(self, attrs: &Attrs, side: Factor, rank: usize) -> Result<bool> {
+        let name = match (self, side) {
+            (Form::V1, Factor::X) => "transpose_X",
+            (Form::V1, Factor::Y) => "transpose_Y",
+            (Form::V2, Factor::X) => "trans_x",
+            (Form::V2, Factor::Y) => "trans_y",
+        };
+        let is_vector = matches!(self, Form::V2) && rank == 1;
+        Ok(!is_vector && attrs.bool(name, false)?)
+    }
+
+    /// The batch of the result, if the batches of X and Y fit.
+    fn batch(self, x: &[i64], y: &[i64]) -> Option<Vec<i64>> {
+        match self {
+            _ if y.is_empty() => Some(x.to_vec()),
+            _ if x.is_empty() => Some(y.to_vec()),
+            Form::V1 => dims::agree(x, y).then(|| x.to_vec()),
+            Form::V2 => {
+                let rank = x.len().max(y.len());
+                let size = |dims: &[i64], at: usize| {
+                    (at + dims.len()).checked_sub(rank).map_or(1, |at| dims[at])
+                };
+                let sizes = (0..rank).map(|at| (size(x, at), size(y, at)));
+                let meet = |(x, y): (i64, i64)| match (x, y) {
+                    (1, size) | (size, 1) => Some(size),
+                    (-1, size) | (size, -1) => Some(size),
+                    (x, y) => (x == y).then_some(x),
+                };
+                sizes.map(meet).collect()
+            }
+        }
+    }
+}
+
+/// A side of the product.
+#[derive(Clone, Copy)]
+enum Factor {
+    X,
+    Y,
+}
 
 const RULE: &str = "X and Y must have equal batch dimensions, and X as many columns as Y has rows";
 
@@ -27,10 +90,53 @@ struct MatmulShape {
     n: i64,
 }
 
+/// Which matrix of a factor each product of a batch reads.
+#[derive(Clone, Copy, Debug)]
+enum Batch {
+    /// One for all.
+    One,
+    /// Its own.
+    Each,
+    /// Dimensions of 1 (of `own`, behind those of `all`) are repeated.
+    Repeated { own: Shape, all: Shape },
+}
+
+impl Batch {
+    fn new(own: &[i64], all: &[i64]) -> Result<Self> {
+        if own.is_empty() {
+            return Ok(Batch::One);
+        }
+        let is_known = own.iter().chain(all).all(|&dim| dim >= 0);
+        if own == all || !is_known {
+            return Ok(Batch::Each);
+        }
+        Ok(Batch::Repeated { own: Shape::from_dims(own)?, all: Shape::from_dims(all)? })
+    }
+
+    fn index(self, batch: usize) -> usize {
+        match self {
+            Batch::One => 0,
+            Batch::Each => batch,
+            Batch::Repeated { own, all } => {
+                let (mut rest, mut index, mut step) = (batch, 0, 1);
+                for (at, &size) in all.dims().iter().rev().enumerate() {
+                    let own = own.rank().checked_sub(at + 1).map_or(1, |at| own.dim(at));
+                    if own > 1 {
+                        index += rest % size * step;
+                        step *= own;
+                    }
+                    rest /= size;
+                }
+                index
+            }
+        }
+    }
+}
+
 /// One factor: its matrices as they lie in memory.
 #[derive(Clone, Copy, Debug)]
 struct Side {
-    batched: bool,
+    batch: Batch,
     rows: i64,
     columns: i64,
     transposed: bool,
@@ -44,28 +150,34 @@ impl Side {
 }
 
 impl MatmulShape {
-    fn new(attrs: &Attrs, x: &[i64], y: &[i64]) -> Result<Option<Self>> {
-        let (x_batch, (rows, columns)) = match x {
+    fn new(form: Form, attrs: &Attrs, x: &[i64], y: &[i64]) -> Result<Option<Self>> {
+        let (x_batch, x_matrix) = match x {
             [] => return Ok(None),
             [k] => (&[][..], (1, *k)),
             [batch @ .., rows, columns] => (batch, (*rows, *columns)),
         };
-        let transposed = attrs.bool("transpose_X", false)?;
-        let x_side = Side { batched: !x_batch.is_empty(), rows, columns, transposed };
-        let (y_batch, (rows, columns)) = match y {
+        let (y_batch, y_matrix) = match y {
             [] => return Ok(None),
             [k] => (&[][..], (*k, 1)),
             [batch @ .., rows, columns] => (batch, (*rows, *columns)),
         };
-        let transposed = attrs.bool("transpose_Y", false)?;
-        let y_side = Side { batched: !y_batch.is_empty(), rows, columns, transposed };
+        let Some(batch) = form.batch(x_batch, y_batch) else { return Ok(None) };
+        let side = |own: &[i64], (rows, columns), transposed| {
+            Ok::<_, crate::error::Error>(Side {
+                batch: Batch::new(own, &batch)?,
+                rows,
+                columns,
+                transposed,
+            })
+        };
+        let x_side = side(x_batch, x_matrix, form.transposes(attrs, Factor::X, x.len())?)?;
+        let y_side = side(y_batch, y_matrix, form.transposes(attrs, Factor::Y, y.len())?)?;
         let ((m, k), (k_y, n)) = (x_side.seen(), y_side.seen());
-        let both = x_side.batched && y_side.batched;
-        if !dims::agree(&[k], &[k_y]) || (both && !dims::agree(x_batch, y_batch)) {
+        if !dims::agree(&[k], &[k_y]) {
             return Ok(None);
         }
-        let batch = if x_side.batched { x_batch } else { y_batch };
-        let mut out = batch.to_vec();
+        let n_batches = batch.iter().product();
+        let mut out = batch;
         if x.len() > 1 || m != 1 {
             out.push(m);
         }
@@ -75,23 +187,23 @@ impl MatmulShape {
         if out.is_empty() {
             out.push(1);
         }
-        let n_batches = batch.iter().product();
         Ok(Some(Self { dims: out, n_batches, x: x_side, y: y_side, n }.folded()))
     }
 
     /// A batch that meets one matrix is one tall matrix.
     fn folded(mut self) -> Self {
-        if self.x.batched && !self.y.batched && !self.x.transposed {
+        let is_tall = matches!((self.x.batch, self.y.batch), (Batch::Each, Batch::One));
+        if is_tall && !self.x.transposed {
             self.x.rows *= self.n_batches;
-            self.x.batched = false;
+            self.x.batch = Batch::One;
             self.n_batches = 1;
         }
         self
     }
 
-    fn of_run(run: &Run<'_>) -> Result<Self> {
+    fn of_run(form: Form, run: &Run<'_>) -> Result<Self> {
         let (x, y) = (run.input("X")?.shape().to_i64(), run.input("Y")?.shape().to_i64());
-        Self::new(run.attrs(), &x, &y)?.ok_or_else(|| run.shapes(RULE, "X", "Y"))
+        Self::new(form, run.attrs(), &x, &y)?.ok_or_else(|| run.shapes(RULE, "X", "Y"))
     }
 }
 
@@ -110,19 +222,19 @@ impl<'a, T> Matrices<'a, T> {
 
     fn matrix(&self, batch: usize) -> Matrix<'a, T> {
         let (rows, columns) = (self.side.rows as usize, self.side.columns as usize);
-        let start = if self.side.batched { batch * rows * columns } else { 0 };
+        let start = self.side.batch.index(batch) * rows * columns;
         let matrix = Matrix::new(&self.data[start..start + rows * columns], rows, columns);
         if self.side.transposed { matrix.t() } else { matrix }
     }
 }
 
-/// Where products go: a matrix for each batch, or one for all.
+/// Where products go: a matrix for each of a batch, or sums over some of it.
 struct Product<'a, T> {
     data: &'a mut [T],
-    batched: bool,
+    batch: Batch,
 }
 
-/// `out = alpha a b` for each batch; summed over them if `out` is one matrix.
+/// `out = alpha a b` for each of a batch; summed over those that share a matrix of `out`.
 fn multiply<T: Float>(
     alpha: T,
     a: Matrices<'_, T>,
@@ -136,9 +248,16 @@ fn multiply<T: Float>(
         out.data.fill(T::zero());
         return;
     }
+    if matches!(out.batch, Batch::Repeated { .. }) {
+        out.data.fill(T::zero());
+    }
     for batch in 0..n_batches {
-        let start = if out.batched { batch * size } else { 0 };
-        let beta = if out.batched || batch == 0 { T::zero() } else { T::one() };
+        let start = out.batch.index(batch) * size;
+        let beta = match out.batch {
+            Batch::Each => T::zero(),
+            Batch::One if batch == 0 => T::zero(),
+            Batch::One | Batch::Repeated { .. } => T::one(),
+        };
         gemm(alpha, a.matrix(batch), b.matrix(batch), beta, &mut out.data[start..start + size]);
     }
 }
@@ -149,7 +268,9 @@ fn is_by_sample(op: &OpOnRows<'_>) -> bool {
     if op.all_rows("Y") {
         op.all_rows("X") && x == y && x > 2
     } else {
-        op.all_rows("X") && y == 2 && (x > 2 || x == 2 && !op.is_true("transpose_X"))
+        op.all_rows("X")
+            && y == 2
+            && (x > 2 || x == 2 && !op.is_true("transpose_X") && !op.is_true("trans_x"))
     }
 }
 
@@ -158,20 +279,20 @@ impl Op for Matmul {
 
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
         let (x, y) = (infer.input("X")?, infer.input("Y")?);
-        let plan = MatmulShape::new(infer.attrs(), &x.dims, &y.dims)?;
+        let plan = MatmulShape::new(self.0, infer.attrs(), &x.dims, &y.dims)?;
         let plan = plan.ok_or_else(|| infer.shapes(RULE, "X", "Y"))?;
         infer.set_output("Out", x.with_dims(plan.dims))
     }
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let alpha = run.attrs().float("alpha", 1.0)?;
-        let plan = MatmulShape::of_run(run)?;
+        let plan = MatmulShape::of_run(self.0, run)?;
         let shape = Shape::from_dims(&plan.dims)?;
         run.fill("Out", "X", |run, x, out| {
             for_float!(x.dtype(), run.input_name("X"), T => {
                 let x = Matrices { data: x.data::<T>()?, side: plan.x };
                 let y = Matrices { data: run.data::<T>("Y")?, side: plan.y };
-                let out = Product { data: out.try_resize::<T>(shape)?, batched: true };
+                let out = Product { data: out.try_resize::<T>(shape)?, batch: Batch::Each };
                 multiply(T::from(alpha), x, y, plan.n_batches as usize, out);
                 Ok(())
             })
@@ -189,14 +310,13 @@ impl Kernel for MatmulGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let alpha = run.attrs().float("alpha", 1.0)?;
         let (mut d_x, mut d_y) = (run.take("X@GRAD"), run.take("Y@GRAD"));
-        let plan = MatmulShape::of_run(run)?;
+        let plan = MatmulShape::of_run(self.0, run)?;
         let (x, y) = (run.input("X")?, run.input("Y")?);
         if run.input("Out@GRAD")?.shape().to_i64() != plan.dims {
             return Err(run.shapes("the gradient must have the shape of X Y", "Out@GRAD", "X"));
         }
-        let batched = plan.x.batched || plan.y.batched;
         let m = plan.x.seen().0;
-        let out_side = Side { batched, rows: m, columns: plan.n, transposed: false };
+        let out_side = Side { batch: Batch::Each, rows: m, columns: plan.n, transposed: false };
         let n_batches = plan.n_batches as usize;
         for_float!(x.dtype(), run.input_name("X"), T => {
             let alpha = T::from(alpha);
@@ -204,13 +324,13 @@ impl Kernel for MatmulGrad {
             if run.wants("X@GRAD") {
                 let y = Matrices { data: run.data::<T>("Y")?, side: plan.y };
                 let (a, b) = if plan.x.transposed { (y, d_out.t()) } else { (d_out, y.t()) };
-                let d_x = Product { data: d_x.resize::<T>(x.shape()), batched: plan.x.batched };
+                let d_x = Product { data: d_x.resize::<T>(x.shape()), batch: plan.x.batch };
                 multiply(alpha, a, b, n_batches, d_x);
             }
             if run.wants("Y@GRAD") {
                 let x = Matrices { data: x.data::<T>()?, side: plan.x };
                 let (a, b) = if plan.y.transposed { (d_out.t(), x) } else { (x.t(), d_out) };
-                let d_y = Product { data: d_y.resize::<T>(y.shape()), batched: plan.y.batched };
+                let d_y = Product { data: d_y.resize::<T>(y.shape()), batch: plan.y.batch };
                 multiply(alpha, a, b, n_batches, d_y);
             }
             Ok(())
@@ -288,11 +408,51 @@ mod tests {
         left.output("Out").grad(&["X", "Y"]);
     }
 
+    fn v2(x: &[usize], y: &[usize]) -> Check {
+        check("matmul_v2").input("X", some(x)).input("Y", some(y))
+    }
+
+    #[test]
+    fn version_2_repeats_batches_of_one() {
+        check("matmul_v2")
+            .input("X", t(&[2, 1, 1, 2], &[1.0, 2.0, 3.0, 4.0]))
+            .input("Y", t(&[2, 2, 1], &[1.0, 0.0, 0.0, 1.0]))
+            .gives("Out", t(&[2, 2, 1, 1], &[1.0, 2.0, 3.0, 4.0]));
+    }
+
+    #[test]
+    fn version_2_transposes_no_vectors() {
+        let v = || t(&[2], &[1.0, 2.0]);
+        let both = check("matmul_v2").input("X", v()).input("Y", v()).attr("trans_x", true);
+        both.attr("trans_y", true).gives("Out", t(&[1], &[5.0]));
+        let m = t(&[2, 2], &[1.0, 2.0, 3.0, 4.0]);
+        let turned = check("matmul_v2").input("X", m).input("Y", v()).attr("trans_x", true);
+        turned.gives("Out", t(&[2], &[7.0, 10.0]));
+    }
+
+    #[test]
+    fn gradient_of_version_2_matches_finite_differences() {
+        let pairs: [(&[usize], &[usize]); 5] = [
+            (&[2, 3], &[3, 2]),
+            (&[2, 1, 2, 3], &[2, 3, 2]),
+            (&[2, 2, 3], &[3]),
+            (&[1, 2, 3], &[3, 3, 2]),
+            (&[3, 2, 2, 3], &[1, 3, 2]),
+        ];
+        for (x, y) in pairs {
+            v2(x, y).output("Out").grad(&["X", "Y"]);
+        }
+        let both = v2(&[2, 3, 2], &[1, 2, 3]).attr("trans_x", true).attr("trans_y", true);
+        both.output("Out").grad(&["X", "Y"]);
+    }
+
     #[test]
     fn refuses_sizes_that_do_not_meet() {
         for (x, y) in [(&[2, 3][..], &[2, 3][..]), (&[2, 2, 3], &[3, 3, 2]), (&[3], &[2])] {
-            let error = matmul(x, y).output("Out").fails();
-            assert!(matches!(error.root(), Error::Shapes { .. }), "{error}");
+            for check in [matmul(x, y), v2(x, y)] {
+                let error = check.output("Out").fails();
+                assert!(matches!(error.root(), Error::Shapes { .. }), "{error}");
+            }
         }
     }
 }

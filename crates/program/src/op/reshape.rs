@@ -4,6 +4,7 @@
 //! `squeeze2`: without the dimensions of 1 at `axes` (all of them if there are none).
 //! `unsqueeze2`: with dimensions of 1 put in at `axes`, one after another.
 //! `flatten2`: a matrix, the first `axis` dimensions are its rows.
+//! `flatten_contiguous_range`: the dimensions from `start_axis` to `stop_axis` become one.
 //!
 //! XShape carries X's shape (behind a 0) to the gradient, which is dOut in X's shape again. The old
 //! names without the 2 write no XShape; their gradients read X.
@@ -49,6 +50,7 @@ macro_rules! reshaping {
 reshaping! {
     Flatten [] FlattenGrad Flatten KEEP_X;
     Flatten2 [F32, F64, I8, I32, I64] Flatten2Grad Flatten KEEP_X_SHAPE;
+    FlattenRange [F32, F64, I8, I32, I64] FlattenRangeGrad FlattenRange KEEP_X_SHAPE;
     Reshape [] ReshapeGrad Reshape KEEP_X;
     Reshape2 [F16, F32, F64, I32, I64] Reshape2Grad Reshape KEEP_X_SHAPE;
     Squeeze [] SqueezeGrad Squeeze KEEP_X;
@@ -66,6 +68,7 @@ enum ReshapeKind {
     Squeeze,
     Unsqueeze,
     Flatten,
+    FlattenRange,
 }
 
 impl ReshapeKind {
@@ -83,6 +86,15 @@ impl ReshapeKind {
                 let (rows, columns) = x.split_at(axis as usize);
                 Ok(vec![product(rows), product(columns)])
             }
+            ReshapeKind::FlattenRange => {
+                let start = sizes::axis("start_axis", attrs.int("start_axis", 1)?, x.len())?;
+                let stop = sizes::axis("stop_axis", attrs.int("stop_axis", 1)?, x.len())?;
+                if stop < start {
+                    return Err(bad_attr("stop_axis", "not before `start_axis`", stop));
+                }
+                let joined = [product(&x[start..=stop])];
+                Ok([&x[..start], &joined, &x[stop + 1..]].concat())
+            }
         }
     }
 
@@ -95,6 +107,9 @@ impl ReshapeKind {
             }
             ReshapeKind::Flatten => {
                 |op| op.attrs().int("axis", 1).is_ok_and(|axis| axis == 1) && op.only_rows("X")
+            }
+            ReshapeKind::FlattenRange => {
+                |op| op.attrs().int("start_axis", 1).is_ok_and(|axis| axis > 0) && op.only_rows("X")
             }
         }
     }

@@ -67,9 +67,14 @@ pub(super) fn shape(run: &Run<'_>) -> Result<Shape> {
             dims = said;
         }
     }
-    let shape = Shape::from_dims(&dims)?;
+    let shape = Shape::from_dims(&at_least_one(dims))?;
     Tensor::check_room(dtype(run.attrs())?, shape)?;
     Ok(shape)
+}
+
+/// Version 2 has numbers without dimensions; here they have one.
+fn at_least_one(dims: Vec<i64>) -> Vec<i64> {
+    if dims.is_empty() { vec![1] } else { dims }
 }
 
 /// The sizes of the result before the program runs; -1 for what a tensor will say.
@@ -80,7 +85,7 @@ pub(super) fn dims(infer: &Infer<'_>) -> Result<Vec<i64>> {
             return Ok(if said.len() == rank { said } else { vec![-1; rank] });
         }
     }
-    infer.attrs().ints("shape")
+    infer.attrs().ints("shape").map(at_least_one)
 }
 
 const IN: &str = "input_dim_idx";

@@ -5,7 +5,8 @@
 //! (Fluid 1.8); programs of older versions do it with `scale` ops. With a sparse gradient Fluid
 //! 1.8 multiplies *before* the step, so that step t uses the powers of t + 1 where they are changed in
 //! place, as optimizers have it; the attribute `powers_after_step` asks for the order of the dense
-//! case. Rows that a sparse gradient does not list have g = 0, or with `lazy_mode` stay as they are.
+//! case. Version 2 has epsilon * sqrt(1 - b2^t) in place of epsilon, for which `corrected_epsilon`
+//! asks. Rows that a sparse gradient does not list have g = 0, or with `lazy_mode` stay as they are.
 
 use tensor::{Float, Tensor, Value, update};
 
@@ -38,6 +39,8 @@ optimizer! {
         /// With sparse gradients, multiplies the powers of the betas after the step as the paper
         /// does, not before it as Fluid 1.8 does.
         powers_after_step: bool = false,
+        /// Makes epsilon smaller in the first steps, as version 2 does.
+        corrected_epsilon: bool = false,
     }
 
     fn states(&self) -> Vec<Accumulator> {
@@ -59,6 +62,9 @@ optimizer! {
         // An attribute Fluid does not know is only written when it is asked for.
         if self.powers_after_step {
             attrs.push(("powers_after_step", true.into()));
+        }
+        if self.corrected_epsilon {
+            attrs.push(("corrected_epsilon", true.into()));
         }
         attrs
     }
@@ -130,11 +136,15 @@ fn step<T: Float>(
 ) -> Result<()> {
     let lr = learning_rate(run)?;
     let pows = (*power(run, "Beta1Pow", pow1)?, *power(run, "Beta2Pow", pow2)?);
+    let mut epsilon = constant(run, "epsilon", Adam::USUAL.epsilon)?;
+    if run.attrs().bool("corrected_epsilon", false)? {
+        epsilon *= (T::one() - pows.1).sqrt();
+    }
     let rule = update::Adam::<T> {
         lr: update::Adam::corrected_lr(lr, pows.0, pows.1),
         beta1,
         beta2,
-        epsilon: constant(run, "epsilon", Adam::USUAL.epsilon)?,
+        epsilon,
     };
     let lazy = run.attrs().bool("lazy_mode", false)?;
     let sparse = if lazy { Sparse::Merged } else { Sparse::WithZeros };
@@ -198,6 +208,15 @@ mod tests {
             .gives("Beta1PowOut", t(&[1], &[0.25]))
             .gives("Beta2PowOut", t(&[1], &[0.5625]))
             .gives("ParamOut", t(&[3, 2], &stepped(0.5, 0.75, |_| true)));
+    }
+
+    #[test]
+    fn epsilon_is_corrected_if_asked() {
+        let (lr, epsilon) = (0.5 * 0.25f64.sqrt() / 0.5, 0.25f64.sqrt());
+        let step = |[m1, m2]: [f64; 2]| lr * m1 / (m2.sqrt() + epsilon);
+        let steps = table(step(MOMENTS.0), step(MOMENTS.1));
+        let moved: Vec<f64> = (0..6).map(|i| (i / 2 + 1) as f64 - steps[i]).collect();
+        dense().attr("corrected_epsilon", true).gives("ParamOut", t(&[3, 2], &moved));
     }
 
     #[test]

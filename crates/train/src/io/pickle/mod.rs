@@ -1,4 +1,5 @@
-//! Python's pickle, as far as `{name: numpy array}` needs it (protocol 2).
+//! Python's pickle, as far as `{name: numpy array}` needs it (protocol 2; protocol 4 is read,
+//! which version 2 of Paddle writes).
 //!
 //! The reader runs a handful of opcodes on plain data and calls nothing: a pickle that asks for
 //! anything but arrays is refused, so a hostile file cannot run code here.
@@ -49,6 +50,24 @@ mod tests {
         arrays.insert("empty".to_string(), Tensor::full([0, 3], 1i32));
         let back = read(&write(&arrays).unwrap()).unwrap();
         assert_eq!(back.into_iter().collect::<BTreeMap<_, _>>(), arrays);
+    }
+
+    /// `pickle.dumps({"w": array([[1, 2]], "f4"), "lr": array(0.5, "f4")}, protocol=4)`.
+    const PROTOCOL_4: &[u8] = b"\x80\x04\x95\xbf\x00\x00\x00\x00\x00\x00\x00}\x94(\x8c\x01w\x94\
+        \x8c\x16numpy._core.multiarray\x94\x8c\x0c_reconstruct\x94\x93\x94\x8c\x05numpy\x94\
+        \x8c\x07ndarray\x94\x93\x94K\x00\x85\x94C\x01b\x94\x87\x94R\x94(K\x01K\x01K\x02\x86\x94h\x05\
+        \x8c\x05dtype\x94\x93\x94\x8c\x02f4\x94\x89\x88\x87\x94R\x94(K\x03\x8c\x01<\x94NNN\
+        J\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00t\x94b\x89C\x08\x00\x00\x80?\x00\x00\x00@\x94t\x94b\
+        \x8c\x02lr\x94h\x04h\x07K\x00\x85\x94h\t\x87\x94R\x94(K\x01)h\x11\x89C\x04\x00\x00\x00?\x94t\x94bu.";
+
+    #[test]
+    fn protocol_4_is_read() {
+        let arrays = read(PROTOCOL_4).unwrap();
+        assert_eq!(arrays["w"], Tensor::new([1, 2], &[1.0f32, 2.0]).unwrap());
+        assert_eq!(arrays["lr"], Tensor::new([1], &[0.5f32]).unwrap());
+        for end in 0..PROTOCOL_4.len() {
+            assert!(read(&PROTOCOL_4[..end]).is_err(), "cut after {end} bytes");
+        }
     }
 
     #[track_caller]

@@ -74,6 +74,8 @@ impl<'a> Machine<'a> {
         match opcode {
             b'.' => return Ok(true),
             0x80 => drop(self.take(1)?),
+            // A frame says how long it is; what is in it says so, too.
+            0x95 => drop(self.take(8)?),
             b'}' => {
                 self.objects.push(Object::Dict(Vec::new()));
                 self.stack.push(Item::Object(self.objects.len() - 1));
@@ -83,6 +85,10 @@ impl<'a> Machine<'a> {
                 let slot = self.slot(opcode == b'q')?;
                 let top = self.stack.last().ok_or(FORM)?.clone();
                 self.memo.insert(slot, top);
+            }
+            0x94 => {
+                let (slot, top) = (self.memo.len() as u32, self.stack.last().ok_or(FORM)?);
+                self.memo.insert(slot, top.clone());
             }
             b'h' | b'j' => {
                 let slot = self.slot(opcode == b'h')?;
@@ -107,14 +113,17 @@ impl<'a> Machine<'a> {
             b'M' => Item::Int(self.int(2)?),
             b'J' => Item::Int(i64::from(self.int(4)? as i32)),
             0x8a => self.long()?,
-            b'X' => {
-                let text = std::str::from_utf8(self.counted(4)?).map_err(|_| FORM)?;
+            b'X' | 0x8c | 0x8d => {
+                let n_bytes = if opcode == b'X' { 4 } else { 1 << (3 * (opcode - 0x8c)) };
+                let text = std::str::from_utf8(self.counted(n_bytes)?).map_err(|_| FORM)?;
                 Item::Text(Rc::from(text))
             }
-            // Strings of Python 2.
-            b'U' => Item::Bytes(Rc::from(self.counted(1)?)),
-            b'T' => Item::Bytes(Rc::from(self.counted(4)?)),
+            // Strings of Python 2, bytes of Python 3.
+            b'U' | b'C' => Item::Bytes(Rc::from(self.counted(1)?)),
+            b'T' | b'B' => Item::Bytes(Rc::from(self.counted(4)?)),
+            0x8e => Item::Bytes(Rc::from(self.counted(8)?)),
             b'c' => self.global()?,
+            0x93 => self.stack_global()?,
             b')' => tuple(Vec::new())?,
             0x85..=0x87 => {
                 let n = usize::from(opcode - 0x84);
@@ -169,6 +178,18 @@ impl<'a> Machine<'a> {
             }
         }
         Err("it asks for something that is not part of an array")
+    }
+
+    /// A module and a name from the stack.
+    fn stack_global(&mut self) -> PickleResult<Item> {
+        let (name, module) = (self.pop()?, self.pop()?);
+        let (Some(name), Some(module)) = (name.as_text(), module.as_text()) else {
+            return Err(FORM);
+        };
+        // Since version 2 of numpy the module has another name.
+        let asked = format!("{} {name}", module.replace("numpy._core.", "numpy.core."));
+        let known = [RECONSTRUCT, NDARRAY, DTYPE, ENCODE].into_iter().find(|known| *known == asked);
+        known.map(Item::Global).ok_or("it asks for something that is not part of an array")
     }
 
     /// Counts what is copied: text becomes bytes, bytes an array, each once. A pickle that has the
@@ -309,10 +330,11 @@ fn array(shape: &Item, dtype: DType, data: &Item) -> PickleResult<Tensor> {
         Item::Int(dim) => Ok(*dim),
         _ => Err(FORM),
     });
-    let shape = Shape::from_dims(&dims.collect::<PickleResult<Vec<i64>>>()?);
-    let shape = shape.map_err(|_| "a shape that no array has")?;
-    if shape.rank() == 0 {
-        return Err("an array without dimensions");
+    let mut dims = dims.collect::<PickleResult<Vec<i64>>>()?;
+    // Version 2 saves numbers as arrays without dimensions; they have one number here.
+    if dims.is_empty() {
+        dims.push(1);
     }
+    let shape = Shape::from_dims(&dims).map_err(|_| "a shape that no array has")?;
     Tensor::from_bytes(dtype, shape, data).map_err(|_| "bytes that do not fill the array's shape")
 }

@@ -1,1 +1,3 @@
 """Common parts of all fleets."""
+
+from . import role_maker

@@ -1,0 +1,3 @@
+"""Files of fleets."""
+
+from . import fs

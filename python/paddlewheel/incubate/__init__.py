@@ -1,0 +1,3 @@
+"""Layers on trial of version 2."""
+
+from . import layers
