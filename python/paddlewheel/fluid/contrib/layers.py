@@ -5,9 +5,17 @@ from .. import layers
 from ..entry_attr import EntryAttr
 from ..layer_helper import LayerHelper
 
+fused_elemwise_activation = _core.layers.fused_elemwise_activation
+fused_embedding_seq_pool = _core.layers.fused_embedding_seq_pool
+match_matrix_tensor = _core.layers.match_matrix_tensor
+partial_concat = _core.layers.partial_concat
+partial_sum = _core.layers.partial_sum
+sequence_topk_avg_pooling = _core.layers.sequence_topk_avg_pooling
 shuffle_batch = _core.layers.shuffle_batch
 tdm_child = _core.layers.tdm_child
 tdm_sampler = _core.layers.tdm_sampler
+tree_conv = _core.layers.tree_conv
+var_conv_2d = _core.layers.var_conv_2d
 
 
 def sparse_embedding(
