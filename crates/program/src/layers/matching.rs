@@ -335,6 +335,86 @@ pub fn tree_conv(
     activate(b, &layer, out, options.act)
 }
 
+/// Options of [`search_pyramid_hash`]; they have no defaults in Fluid.
+#[derive(Clone, Debug)]
+pub struct PyramidHash<'a> {
+    /// Numbers in a row.
+    pub num_emb: i32,
+    /// How many places the hash chooses from.
+    pub space_len: i32,
+    /// The longest run of tokens.
+    pub pyramid_layer: i32,
+    /// Numbers taken from one place.
+    pub rand_len: i32,
+    /// How many runs are left out in training.
+    pub drop_out_percent: f32,
+    /// Runs are left out; otherwise results are multiplied by `drop_out_percent`.
+    pub is_training: bool,
+    /// The filters are asked.
+    pub use_filter: bool,
+    /// Numbers of the filter of runs that are wanted.
+    pub white_list_len: i32,
+    /// Numbers of the filter of runs that are not.
+    pub black_list_len: i32,
+    /// What drawing starts from.
+    pub seed: i32,
+    /// The learning rate of the weights.
+    pub lr: f32,
+    /// How weights and filters are named and filled: weights, wanted, unwanted.
+    pub attrs: [ParamAttr; 3],
+    /// Start of the names of its variables; a new one is made if `None`.
+    pub name: Option<&'a str>,
+    /// Names of those that servers update, with commas between them.
+    pub distribute_update_vars: &'a str,
+    /// Element type of the weights.
+    pub dtype: DType,
+}
+
+/// A row for each run of tokens, made of stretches of weights that its hash finds.
+pub fn search_pyramid_hash(
+    b: &mut Builder<'_>,
+    input: &Var,
+    options: PyramidHash<'_>,
+) -> Result<Var> {
+    let layer = b.layer_name("search_pyramid_hash", options.name);
+    let dtype = options.dtype;
+    let n_weights = i64::from(options.space_len) + i64::from(options.rand_len);
+    let lists = [
+        ("W", n_weights),
+        ("WhiteList", i64::from(options.white_list_len)),
+        ("BlackList", i64::from(options.black_list_len)),
+    ];
+    let mut op = OpDesc::new("pyramid_hash").input("X", input);
+    for ((port, n), attr) in lists.into_iter().zip(&options.attrs) {
+        if n <= 0 && port != "W" {
+            continue;
+        }
+        let var = NewWeight { layer: &layer, attr, dtype }.of(b, &[n, 1])?;
+        if let Some(desc) = b.main.block_mut(0).var_mut(var.name()) {
+            desc.stop_gradient = true;
+        }
+        op = op.input(port, &var);
+    }
+    let [out, drop_pos, tokens] = [(); 3].map(|()| b.temp(&layer, dtype));
+    b.op(op
+        .output("Out", &out)
+        .output("X_Temp_Out", &tokens)
+        .output("DropPos", &drop_pos)
+        .attr("num_emb", options.num_emb)
+        .attr("space_len", options.space_len)
+        .attr("pyramid_layer", options.pyramid_layer)
+        .attr("rand_len", options.rand_len)
+        .attr("drop_out_percent", options.drop_out_percent)
+        .attr("is_training", i32::from(options.is_training))
+        .attr("use_filter", options.use_filter)
+        .attr("white_list_len", options.white_list_len)
+        .attr("black_list_len", options.black_list_len)
+        .attr("seed", options.seed)
+        .attr("lr", options.lr)
+        .attr("distribute_update_vars", options.distribute_update_vars))?;
+    Ok(out)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -105,8 +105,9 @@ pub use lr::{
 pub use lstmp::{DynamicLstmp, dynamic_lstmp};
 pub use matching::{
     BilinearTensorProduct, FusedElemwiseActivation, FusedEmbeddingSeqPool, MatchMatrixTensor,
-    TreeConv, VarConv2d, bilinear_tensor_product, fused_elemwise_activation,
-    fused_embedding_seq_pool, match_matrix_tensor, row_conv, tree_conv, var_conv_2d,
+    PyramidHash, TreeConv, VarConv2d, bilinear_tensor_product, fused_elemwise_activation,
+    fused_embedding_seq_pool, match_matrix_tensor, row_conv, search_pyramid_hash, tree_conv,
+    var_conv_2d,
 };
 pub use nets::{
     Attention, ConvPoolSizes, ImgConvGroup, SimpleImgConvPool, glu, img_conv_group,

@@ -139,7 +139,7 @@ layers! { rankings;
 
     /// A place drawn for each row of probabilities.
     fn sampling_id(x: Floats; SamplingId {
-        min: f32 = 0.0, max: f32 = 1.0, seed: i32 = 0, dtype: Dtype = [DType::F32, "'float32'"],
+        min: f32 = 0.0, max: f32 = 1.0, seed: i32 = 0, dtype: Dtype = [tensor::DType::F32, "'float32'"],
     }) -> Var { |b, kind|
         let op = one_op(b, kind, None).input("X", x).attr("min", min).attr("max", max);
         op.attr("seed", seed).out_of("Out", dtype)

@@ -3,7 +3,8 @@
 use program::Var;
 use program::layers::{
     self, BilinearTensorProduct, CenterLoss, DynamicLstmp, FusedElemwiseActivation,
-    FusedEmbeddingSeqPool, HSigmoid, MatchMatrixTensor, Nce, NceSampler, TreeConv, VarConv2d,
+    FusedEmbeddingSeqPool, HSigmoid, MatchMatrixTensor, Nce, NceSampler, PyramidHash, TreeConv,
+    VarConv2d,
 };
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -26,6 +27,7 @@ pub(super) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(fused_embedding_seq_pool, m)?)?;
     m.add_function(wrap_pyfunction!(match_matrix_tensor, m)?)?;
     m.add_function(wrap_pyfunction!(var_conv_2d, m)?)?;
+    m.add_function(wrap_pyfunction!(search_pyramid_hash, m)?)?;
     m.add_function(wrap_pyfunction!(tree_conv, m)?)
 }
 
@@ -330,4 +332,57 @@ fn tree_conv(
         name,
     };
     layer(py, |b| layers::tree_conv(b, &nodes_vector.0, &edge_set.0, output_size, options))
+}
+
+/// A row for each run of tokens, made of stretches of weights that its hash finds.
+#[pyfunction]
+#[pyo3(signature = (input, num_emb, space_len, pyramid_layer, rand_len, drop_out_percent, is_training, use_filter, white_list_len, black_list_len, seed, lr, param_attr=None, param_attr_wl=None, param_attr_bl=None, name=None, distribute_update_vars=None, dtype=None), text_signature = "(input, num_emb, space_len, pyramid_layer, rand_len, drop_out_percent, is_training, use_filter, white_list_len, black_list_len, seed, lr, param_attr=None, param_attr_wl=None, param_attr_bl=None, name=None, distribute_update_vars=None, dtype='float32')")]
+fn search_pyramid_hash(
+    py: Python<'_>,
+    input: Input,
+    num_emb: i32,
+    space_len: i32,
+    pyramid_layer: i32,
+    rand_len: i32,
+    drop_out_percent: f32,
+    #[pyo3(from_py_with = truth)] is_training: bool,
+    #[pyo3(from_py_with = truth)] use_filter: bool,
+    white_list_len: i32,
+    black_list_len: i32,
+    seed: i32,
+    lr: f32,
+    param_attr: Attr<'_, '_>,
+    param_attr_wl: Attr<'_, '_>,
+    param_attr_bl: Attr<'_, '_>,
+    name: Option<&str>,
+    distribute_update_vars: Option<Vec<String>>,
+    dtype: Option<Dtype>,
+) -> PyResult<PyVariable> {
+    let attr = |given: Attr<'_, '_>| Ok::<_, PyErr>(self::param_attr(given)?.unwrap_or_default());
+    let attrs = [attr(param_attr)?, attr(param_attr_wl)?, attr(param_attr_bl)?];
+    let updated = distribute_update_vars.unwrap_or_default();
+    let unknown =
+        updated.iter().find(|name| !attrs.iter().any(|attr| attr.name.as_ref() == Some(name)));
+    if let Some(name) = unknown {
+        let text = format!("Pyramid Hash layer didn't have parameter {name}");
+        return Err(PyValueError::new_err(text));
+    }
+    let options = PyramidHash {
+        num_emb,
+        space_len,
+        pyramid_layer,
+        rand_len,
+        drop_out_percent,
+        is_training,
+        use_filter,
+        white_list_len,
+        black_list_len,
+        seed,
+        lr,
+        attrs,
+        name,
+        distribute_update_vars: &updated.join(","),
+        dtype: dtype.map_or(DType::F32, |dtype| dtype.0),
+    };
+    layer(py, |b| layers::search_pyramid_hash(b, &input.0, options))
 }
