@@ -5,6 +5,7 @@
 
 mod array;
 mod backward;
+mod callables;
 mod checkpoint;
 mod clip;
 mod command;
@@ -64,6 +65,7 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<op_desc::PyOpDesc>()?;
     m.add_class::<op_desc::AttrType>()?;
     op_desc::AttrType::add_names(py)?;
+    callables::add(m)?;
     op::add(m)?;
     m.add_class::<variable::PyVariable>()?;
     m.add_class::<convert::VarType>()?;

@@ -6,7 +6,7 @@ use crate::attr::Attr;
 use crate::block::{OpDesc, VarNames};
 use crate::builder::{Builder, Var};
 use crate::error::Result;
-use crate::layers::activate;
+use crate::layers::{Results, activate};
 
 /// An op on its way into a program. What is said first comes first: results get their names in the
 /// order in which they are asked for.
@@ -120,6 +120,12 @@ impl<'b, 'p> OneOp<'b, 'p> {
         let first = made.next().expect("a layer has a result");
         let second = made.next().unwrap_or_else(|| first.clone());
         Ok((first, second))
+    }
+
+    /// Appends the op and gives out all results.
+    pub(super) fn several(self) -> Result<Results> {
+        self.b.op(self.op)?;
+        Ok(Results::Several(self.made))
     }
 
     /// Appends the op; its result is of the first input's type.

@@ -19,6 +19,7 @@ mod create;
 mod crf;
 mod cross_entropy;
 mod data;
+mod decoding;
 mod dropout;
 mod elementwise;
 mod embedding;
@@ -31,6 +32,8 @@ mod index;
 mod join;
 mod loss;
 mod lr;
+mod lstmp;
+mod matching;
 mod matmul;
 mod metric;
 mod nets;
@@ -38,10 +41,13 @@ mod normalize;
 mod prelu;
 mod print;
 mod random;
+mod ranking;
 mod ranks;
 mod recurrent;
 mod reduce;
 mod reshape;
+mod results;
+mod sampled;
 mod scale;
 mod selected_rows;
 mod sequence;
@@ -57,6 +63,7 @@ families! { ($)
     array: arrays,
     compare: comparisons,
     cross_entropy: cross_entropies,
+    decoding: decodings,
     dropout: regularizing,
     elementwise: elementwise_layers,
     fill: fills,
@@ -67,6 +74,7 @@ families! { ($)
     metric: metrics,
     normalize: norms,
     random: randoms,
+    ranking: rankings,
     ranks: questions,
     reduce: reductions,
     reshape: shapes,
@@ -94,6 +102,13 @@ pub use lr::{
     exponential_decay, inverse_time_decay, linear_lr_warmup, natural_exp_decay, noam_decay,
     piecewise_decay, polynomial_decay,
 };
+pub use lstmp::{DynamicLstmp, dynamic_lstmp};
+pub use matching::{
+    BilinearTensorProduct, FusedElemwiseActivation, FusedEmbeddingSeqPool, MatchMatrixTensor,
+    PyramidHash, TreeConv, VarConv2d, bilinear_tensor_product, fused_elemwise_activation,
+    fused_embedding_seq_pool, match_matrix_tensor, row_conv, search_pyramid_hash, tree_conv,
+    var_conv_2d,
+};
 pub use nets::{
     Attention, ConvPoolSizes, ImgConvGroup, SimpleImgConvPool, glu, img_conv_group,
     scaled_dot_product_attention, simple_img_conv_pool,
@@ -104,6 +119,8 @@ pub use recurrent::{
     DynamicGru, DynamicLstm, GruStep, GruUnit, LstmUnit, dynamic_gru, dynamic_lstm, gru_unit,
     lstm_unit,
 };
+pub use results::Results;
+pub use sampled::{CenterLoss, HSigmoid, Nce, NceSampler, center_loss, hsigmoid, nce};
 pub use sequence_conv::{SequenceConv, sequence_conv};
 pub use sequence_nets::{SequenceConvPool, sequence_conv_pool};
 pub use sizes::{Amount, Size, Sizes};

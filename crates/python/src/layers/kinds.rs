@@ -2,9 +2,10 @@
 //! in the core (`kind!` in crates/program/src/layers/declare.rs).
 
 use program::Var;
-use program::layers::{self, Size, Sizes};
+use program::layers::{self, Results, Size, Sizes};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 use tensor::DType;
 
 use super::arguments::{self, Listed};
@@ -202,6 +203,19 @@ impl Made for Var {
 impl Made for (Var, Var) {
     fn made(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         (wrap(py, self.0)?, wrap(py, self.1)?).into_py_any(py)
+    }
+}
+
+impl Made for Results {
+    fn made(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        match self {
+            Results::One(var) => var.made(py),
+            Results::Several(vars) => {
+                let vars =
+                    vars.into_iter().map(|var| wrap(py, var)).collect::<PyResult<Vec<_>>>()?;
+                PyTuple::new(py, vars)?.into_py_any(py)
+            }
+        }
     }
 }
 

@@ -19,6 +19,7 @@ mod metric;
 mod named;
 mod normalize;
 mod recurrent;
+mod sampled;
 mod sequence;
 mod shape;
 mod sizes;
@@ -44,6 +45,7 @@ pub(crate) fn add(parent: &Bound<'_, PyModule>) -> PyResult<()> {
     metric::add(&m)?;
     normalize::add(&m)?;
     recurrent::add(&m)?;
+    sampled::add(&m)?;
     sequence::add(&m)?;
     shape::add(&m)?;
     static_rnn::add(&m)?;

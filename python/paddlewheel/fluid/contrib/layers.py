@@ -3,11 +3,25 @@
 from ... import _core
 from .. import layers
 from ..entry_attr import EntryAttr
+from .._not_yet import not_yet_function as _refused
 from ..layer_helper import LayerHelper
 
+fused_elemwise_activation = _core.layers.fused_elemwise_activation
+fused_embedding_seq_pool = _core.layers.fused_embedding_seq_pool
+match_matrix_tensor = _core.layers.match_matrix_tensor
+partial_concat = _core.layers.partial_concat
+partial_sum = _core.layers.partial_sum
+search_pyramid_hash = _core.layers.search_pyramid_hash
+sequence_topk_avg_pooling = _core.layers.sequence_topk_avg_pooling
 shuffle_batch = _core.layers.shuffle_batch
 tdm_child = _core.layers.tdm_child
 tdm_sampler = _core.layers.tdm_sampler
+tree_conv = _core.layers.tree_conv
+var_conv_2d = _core.layers.var_conv_2d
+rank_attention = _refused(
+    "fluid.contrib.layers.rank_attention",
+    "its operator runs on graphics cards alone, in Fluid too",
+)
 
 
 def sparse_embedding(
