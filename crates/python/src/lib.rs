@@ -34,6 +34,7 @@ mod op;
 mod optimizer;
 mod parallel;
 mod predictor;
+mod profiler;
 mod pruning;
 mod quality;
 mod signals;
@@ -74,6 +75,7 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<tensor::PyRows>()?;
     m.add_class::<keyed::PyKeyedTable>()?;
     predictor::add(m)?;
+    profiler::add(m)?;
     inference::add(m)?;
     m.add_class::<tensor::PyScope>()?;
     m.add_class::<tensor::PyScopeVariable>()?;

@@ -94,7 +94,8 @@ impl ByteWriter {
                 self.u8(4);
                 self.keyed(table);
             }
-            Value::Empty => self.u8(0),
+            // Steps end with the run that made them.
+            Value::Steps(_) | Value::Empty => self.u8(0),
         }
     }
 

@@ -4,6 +4,7 @@ from ... import _core
 from .. import layers
 from ..entry_attr import EntryAttr
 from ..layer_helper import LayerHelper
+from ._basic_rnn import BasicGRUUnit, BasicLSTMUnit, basic_gru, basic_lstm
 
 shuffle_batch = _core.layers.shuffle_batch
 tdm_child = _core.layers.tdm_child
