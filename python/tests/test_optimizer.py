@@ -129,7 +129,7 @@ def test_the_learning_rate_may_be_a_variable():
         (lambda: optimizer.Momentum(0.1, None), TypeError, None),
         (lambda: optimizer.Optimizer(0.1), NotImplementedError, "subclasses"),
         (lambda: optimizer.LookaheadOptimizer(None), AssertionError, "inner optimizer"),
-        (lambda: optimizer.ModelAverage(0.1), NotImplementedError, "ModelAverage"),
+        (lambda: optimizer.PipelineOptimizer(0.1), NotImplementedError, "PipelineOptimizer"),
     ],
 )
 def test_constructors_refuse(wrong, error, text):

@@ -95,6 +95,7 @@ pub struct Builder<'a> {
 }
 
 /// A layer's request for a parameter.
+#[derive(Clone)]
 pub struct NewParam<'a> {
     /// The name of the layer instance, `fc_0`.
     pub layer: &'a str,
@@ -198,12 +199,18 @@ impl Builder<'_> {
     /// Creates a parameter in both programs, and the op that fills it in the startup program.
     /// A name that exists already is the same parameter: nothing is added.
     pub fn parameter(&mut self, new: &NewParam<'_>) -> Result<Var> {
+        if let Some(norm) = new.attr.weight_norm {
+            return self.normalized(new, norm);
+        }
         self.checked_parameter(new, |dims| tensor::Shape::from_dims(dims).map(drop))
     }
 
     /// A parameter of which servers may keep the rows that are used. No process needs to hold all of them,
     /// unless their first values are listed.
     pub(crate) fn table(&mut self, new: &NewParam<'_>) -> Result<Var> {
+        if let Some(norm) = new.attr.weight_norm {
+            return self.normalized(new, norm);
+        }
         let lists = matches!(new.initializer(), Initializer::Bilinear | Initializer::Array(_));
         let n_skipped = usize::from(!lists);
         let check =

@@ -29,6 +29,7 @@ mod site;
 pub mod stream;
 pub mod trainers;
 pub mod var;
+mod weight_norm;
 
 pub use attr::{Attr, Attrs};
 pub use block::{Block, OpDesc};
@@ -37,7 +38,7 @@ pub use distributed::Distributed;
 pub use error::{Error, Result, id_text};
 pub use names::UniqueNames;
 pub use optimizer::Optimizer;
-pub use param::{GradClip, Initializer, ParamAttr, ParamInfo, Regularizer};
+pub use param::{GradClip, Initializer, ParamAttr, ParamInfo, Regularizer, WeightNorm};
 pub use program::{BlockId, Program};
 pub use serial::wire::WireWriter;
 pub use site::{Frame, Site, Trace};

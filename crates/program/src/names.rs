@@ -4,6 +4,10 @@ use std::collections::HashMap;
 
 /// Suffix of a gradient's name.
 pub const GRAD: &str = "@GRAD";
+/// Behind the name of a gradient in a loop: as it arrives from the turn after.
+pub(crate) const AFTER: &str = "@AFTER";
+/// Behind the name of a variable that a loop changes: as it was when the turn began.
+pub(crate) const BEFORE: &str = "@BEFORE";
 /// Stands for "no variable here" in a list of arguments.
 pub const EMPTY: &str = "@EMPTY@";
 

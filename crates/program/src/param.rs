@@ -2,6 +2,13 @@
 
 use tensor::Tensor;
 
+/// Along which dimension a weight has lengths of its own; one for all of it if `None`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WeightNorm {
+    /// The dimension.
+    pub dim: Option<usize>,
+}
+
 /// How a parameter is filled by the startup program. A seed of 0 takes the startup program's.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs)] // The fields are the formula's, which stands above each.
@@ -70,6 +77,8 @@ pub struct ParamAttr {
     pub gradient_clip: Option<GradClip>,
     /// It takes part in model averages.
     pub do_model_average: bool,
+    /// It is a direction and its length.
+    pub weight_norm: Option<WeightNorm>,
 }
 
 impl Default for ParamAttr {
@@ -82,6 +91,7 @@ impl Default for ParamAttr {
             trainable: true,
             gradient_clip: None,
             do_model_average: true,
+            weight_norm: None,
         }
     }
 }

@@ -154,7 +154,7 @@ impl<'a> Writer<'a> {
                 self.keys(&rows.ids);
                 self.tensor(&rows.value);
             }
-            Value::Array(_) | Value::Keyed(_) | Value::Empty => self.u8(0),
+            Value::Array(_) | Value::Steps(_) | Value::Keyed(_) | Value::Empty => self.u8(0),
         }
     }
 
@@ -224,7 +224,7 @@ pub fn value_blobs<'a>(value: &'a mut Value, blobs: &mut Blobs<'a>) {
             keys_blob(&mut rows.ids, blobs);
             tensor_blob(&mut rows.value, blobs);
         }
-        Value::Shared(_) | Value::Array(_) | Value::Keyed(_) | Value::Empty => {}
+        Value::Shared(_) | Value::Array(_) | Value::Steps(_) | Value::Keyed(_) | Value::Empty => {}
     }
 }
 

@@ -21,6 +21,7 @@ use crate::feed::{fetch_names, fill, from_readers, keep, program_arg, results, w
 use crate::framework::context;
 use crate::from_dataset::{self, ShownOptions};
 use crate::parallel::{self, Call, ExecutorSettings};
+use crate::profiler;
 use crate::pruning::{Pruned, Targets};
 use crate::signals::{Raised, SIGNALS_EVERY, signalled, taken};
 use crate::tensor::PyScope;
@@ -149,6 +150,7 @@ impl PyExecutor {
         let fetch: Vec<&str> = targets.names.iter().map(String::as_str).collect();
         let scope = &scope.get().0;
         let ran = py.detach(|| trainer.run_values(&program, scope, held, &fetch, fetched));
+        profiler::keep(trainer);
         let raised = taken(raised);
         let raised = raised.or_else(trainer_job::raised_in_wait).filter(|_| ran.is_err());
         ran.map_err(|error| raised.unwrap_or_else(|| from_train(error)))?;
@@ -223,6 +225,7 @@ impl PyExecutor {
     fn ready(&self, py: Python<'_>) -> PyResult<MutexGuard<'_, Runner>> {
         let mut state = self.state.lock_py_attached(py).even_if_poisoned();
         state.trainer.options_mut().check_nan_inf = checks_nan_inf().map_err(from_fleet)?;
+        state.trainer.options_mut().profile = profiler::measures();
         Ok(state)
     }
 

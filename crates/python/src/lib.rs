@@ -35,6 +35,7 @@ mod op;
 mod optimizer;
 mod parallel;
 mod predictor;
+mod profiler;
 mod pruning;
 mod quality;
 mod signals;
@@ -76,6 +77,7 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<tensor::PyRows>()?;
     m.add_class::<keyed::PyKeyedTable>()?;
     predictor::add(m)?;
+    profiler::add(m)?;
     inference::add(m)?;
     m.add_class::<tensor::PyScope>()?;
     m.add_class::<tensor::PyScopeVariable>()?;

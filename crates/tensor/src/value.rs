@@ -16,6 +16,8 @@ pub enum Value {
     Rows(Rows),
     /// A list of tensors (`LoDTensorArray`).
     Array(Vec<Tensor>),
+    /// What the variables of a block held after each of its runs (`step_scopes`).
+    Steps(Vec<Vec<Value>>),
     /// Dense numbers that several hold at the same time, and therefore only read.
     Shared(Arc<Tensor>),
     /// A table of which only some rows exist. It is only read.
@@ -65,7 +67,7 @@ impl Value {
             Value::Empty => true,
             Value::Tensor(tensor) => !tensor.is_initialized(),
             Value::Shared(tensor) => !tensor.is_initialized(),
-            Value::Rows(_) | Value::Array(_) | Value::Keyed(_) => false,
+            Value::Rows(_) | Value::Array(_) | Value::Steps(_) | Value::Keyed(_) => false,
         }
     }
 
@@ -76,6 +78,7 @@ impl Value {
             Value::Tensor(_) | Value::Shared(_) => "a tensor",
             Value::Rows(_) => "selected rows",
             Value::Array(_) => "a tensor array",
+            Value::Steps(_) => "the steps of a loop",
             Value::Keyed(_) => "a table kept by rows, which can only be looked up",
         }
     }

@@ -2,6 +2,7 @@
 
 from . import core, framework, unique_name
 from .framework import (
+    ComplexVariable,
     Program,
     Variable,
     cpu_places,
@@ -71,6 +72,7 @@ from .contrib.trainer import (
     Trainer,
 )
 from .input import data, embedding, one_hot
+from .layers import learning_rate_scheduler as learning_rate_decay
 from . import _dygraph, _later, _modules
 from ._dygraph import load_dygraph, save_dygraph
 

@@ -9,7 +9,12 @@ from .framework import (
     in_dygraph_mode,
 )
 
-WHY = "programs are built first and run afterwards; use fluid.layers, a Program and fluid.Executor"
+#: The one place that says why the imperative mode is not here, and what is.
+WHY = (
+    "programs are built first and run afterwards; use fluid.layers, a Program and fluid.Executor. Instead of "
+    "dygraph.Layer write functions that call fluid.layers, instead of to_variable feed arrays (exe.run(feed=...)), "
+    "instead of save_dygraph call fluid.save"
+)
 
 enabled = in_dygraph_mode
 

@@ -56,6 +56,20 @@ class InMemoryDataset(DatasetBase):
 
     KIND = "InMemoryDataset"
 
+    #: What a line has besides samples, as a script said it last.
+    parse_ins_id = False
+    parse_content = False
+
+    def set_parse_ins_id(self, parse_ins_id):
+        """Whether lines begin with the name of their sample."""
+        super().set_parse_ins_id(parse_ins_id)
+        self.parse_ins_id = parse_ins_id
+
+    def set_parse_content(self, parse_content):
+        """Whether lines have a text besides."""
+        super().set_parse_content(parse_content)
+        self.parse_content = parse_content
+
     def global_shuffle(self, fleet=None, thread_num=12):
         """Puts the samples of all trainers in random order; without a fleet, of this one."""
         self.shuffle_among(_native(fleet))

@@ -75,6 +75,57 @@ def _inference_optimize(self, prune_read_op=True):
 Program._inference_optimize = _inference_optimize
 
 
+class ComplexVariable:
+    """A complex number as two variables of one shape and type: its real and its imaginary part."""
+
+    def __new__(cls, *arg, **kwargs):
+        variable = super().__new__(cls)
+        variable.real = None
+        variable.imag = None
+        return variable
+
+    def __init__(self, real, imag):
+        assert tuple(real.shape) == tuple(imag.shape), (
+            "The real part and imaginary part of a ComplexVariable should have the same shape!"
+        )
+        assert real.dtype == imag.dtype, (
+            "The real part and imaginary part of a ComplexVariable should have the same data type!"
+        )
+        self.real = real
+        self.imag = imag
+        #: The type that a pair of such numbers has.
+        self.dtype = self._complex_type(real.dtype)
+        self.shape = real.shape
+
+    @staticmethod
+    def _complex_type(dtype):
+        kinds = core.VarDesc.VarType
+        return {kinds.FP32: "complex64", kinds.FP64: "complex128"}.get(dtype)
+
+    @property
+    def name(self):
+        """The names of both parts."""
+        return {"real": self.real.name, "imag": self.imag.name}
+
+    @name.setter
+    def name(self, name):
+        if isinstance(name, str):
+            name = name + ".real", name + ".imag"
+        assert isinstance(name, (list, tuple)) and len(name) == 2, "two names, or one for both"
+        self.real.name, self.imag.name = name
+
+    def numpy(self):
+        """Of the imperative mode: fetch both parts with `Executor.run` and add them up."""
+        raise NotImplementedError(
+            "ComplexVariable.numpy needs values, which a program has only when it runs: fetch real and imag"
+        )
+
+    def __str__(self):
+        return "REAL: {}IMAG: {}".format(self.real, self.imag)
+
+    __repr__ = __str__
+
+
 class OpProtoHolder:
     """The inputs and outputs of operators, by name."""
 
@@ -237,9 +288,9 @@ def _cpu_num():
 
 def enable_dygraph(place=None):
     """Not supported: programs are built first and run afterwards."""
-    raise NotImplementedError(
-        "fluid.dygraph is not supported: build a Program and run it with fluid.Executor"
-    )
+    from ._dygraph import WHY
+
+    raise NotImplementedError("fluid.dygraph is not there: " + WHY)
 
 
 def disable_dygraph():

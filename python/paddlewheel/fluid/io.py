@@ -14,7 +14,7 @@ from ..reader import (
     shuffle,
     xmap_readers,
 )
-from .reader import DataLoader, PyReader
+from .reader import DataLoader, PyReader, default_collate_fn
 from ._not_yet import unknown
 
 save_vars = _core.io.save_vars

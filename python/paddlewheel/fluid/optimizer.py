@@ -3,25 +3,31 @@
 import contextlib
 
 from .. import _core
-from .._core import default_startup_program
+from .._core import default_main_program, default_startup_program
 from ._flags import get_flags
-from ._not_yet import unknown
+from ._not_yet import not_yet_class, unknown
+from . import _python_optimizer, unique_name
+from .framework import Program, dygraph_only, program_guard
 
 _make = _core.optimizer.Optimizer.make
 
 
-class Optimizer:
-    """Common parts of all optimizers. Make one of the classes below, or a subclass of one."""
+class Optimizer(_python_optimizer.PythonOptimizer):
+    """Common parts of all optimizers. Make one of the classes below, or a subclass of one. A subclass of this one
+    has `_append_optimize_op`, and `_create_accumulators` if it keeps variables beside parameters."""
 
     _core = None
 
     def __init__(
         self, learning_rate, parameter_list=None, regularization=None, grad_clip=None, name=None
     ):
-        raise NotImplementedError(
-            'Class "Optimizer" connot be used directly as an optimizer, '
-            "please use its subclasses such as Adam"
-        )
+        if not self._is_written_here():
+            raise NotImplementedError(
+                'Class "Optimizer" connot be used directly as an optimizer, '
+                "please use its subclasses such as Adam"
+            )
+        core = _make("sgd", learning_rate)
+        self._configure(core, parameter_list, regularization, grad_clip, name)
 
     def _configure(self, core, parameter_list, regularization, grad_clip, name):
         core.configure(parameter_list, regularization, grad_clip, name)
@@ -29,11 +35,16 @@ class Optimizer:
         self._parameter_list = parameter_list
         self._name = name
         self._regularization, self._clip = regularization, grad_clip
+        self._prepare()
 
     @property
     def type(self):
         """The operator that changes parameters."""
-        return self._core.type
+        return self._type or self._core.type
+
+    @type.setter
+    def type(self, value):
+        self._type = value
 
     @property
     def _learning_rate(self):
@@ -69,7 +80,10 @@ class Optimizer:
         pairs of parameter and gradient."""
         if grad_clip is not None:
             self._grad_clip = grad_clip
-        return self._core.minimize(loss, startup_program, parameter_list or None, no_grad_set)
+        if not self._is_written_here():
+            return self._core.minimize(loss, startup_program, parameter_list or None, no_grad_set)
+        pairs = self.backward(loss, startup_program, parameter_list, no_grad_set)
+        return self.apply_optimize(loss, startup_program, pairs), pairs
 
     def backward(
         self, loss, startup_program=None, parameter_list=None, no_grad_set=None, callbacks=None
@@ -80,21 +94,30 @@ class Optimizer:
 
     def apply_gradients(self, params_grads):
         """Adds the operators that apply gradients; returns them."""
+        if self._is_written_here():
+            return self._apply(list(params_grads))
         return self._core.apply_gradients(list(params_grads))
 
     def apply_optimize(self, loss, startup_program, params_grads):
         """The same in the program of `loss`."""
+        if self._is_written_here():
+            startup = default_startup_program() if startup_program is None else startup_program
+            with program_guard(loss.block.program, startup):
+                return self.apply_gradients(params_grads)
         return self._core.apply_optimize(loss, startup_program, list(params_grads))
 
     def get_opti_var_name_list(self):
         """Names of the variables kept beside parameters."""
-        return self._core.state_names()
+        return self._core.state_names() + self._opti_name_list
 
     def _global_learning_rate(self, program=None):
-        return self._core.global_learning_rate(program)
+        own = self._rates.get(default_main_program() if program is None else program)
+        return self._core.global_learning_rate(program) if own is None else own
 
     def _get_accumulator(self, name, param):
-        variable = self._core.accumulator(name, param)
+        variable = self._accumulators.get(name, {}).get(param.name)
+        if variable is None:
+            variable = self._core.accumulator(name, param)
         if variable is None:
             raise Exception(
                 "Accumulator {} does not exist for parameter {}".format(name, param.name)
@@ -107,6 +130,14 @@ class Optimizer:
         if not isinstance(rate, (int, float)):
             raise NotImplementedError("the learning rate is a variable: fetch it in Executor.run")
         return float(rate)
+
+    @dygraph_only
+    def state_dict(self):
+        """Of the imperative mode: `fluid.save` writes what is kept beside parameters."""
+
+    @dygraph_only
+    def set_dict(self, state_dict):
+        """Of the imperative mode: `fluid.load` reads what is kept beside parameters."""
 
 
 class SGDOptimizer(Optimizer):
@@ -352,9 +383,43 @@ class RecomputeOptimizer(Optimizer):
         self._optimizer = optimizer
         self._core = optimizer._core
         self._regularization, self._clip = optimizer.regularization, optimizer._grad_clip
+        self._learning_rate_map = {}
+        self._prepare()
 
     def _set_checkpoints(self, checkpoints):
         self._checkpoints = checkpoints
+
+    def load(self, stat_dict):
+        """Refused, as Fluid does."""
+        raise NotImplementedError("load function is not supported by Recompute Optimizer for now")
+
+    def minimize(
+        self, loss, startup_program=None, parameter_list=None, no_grad_set=None, grad_clip=None
+    ):
+        """Adds gradients of `loss` and the operators that apply them."""
+        assert isinstance(loss, _core.Variable), "The loss should be an Variable."
+        assert (
+            getattr(self, "_checkpoints", None) is not None
+        ), "You should call _set_checkpoints first"
+        return self._optimizer.minimize(
+            loss, startup_program, parameter_list, no_grad_set, grad_clip
+        )
+
+    def backward(
+        self, loss, startup_program=None, parameter_list=None, no_grad_set=None, callbacks=None
+    ):
+        """Adds gradients only; returns pairs of parameter and gradient."""
+        return self._optimizer.backward(
+            loss, startup_program, parameter_list, no_grad_set, callbacks
+        )
+
+    def apply_gradients(self, params_grads):
+        """Adds the operators that apply gradients; returns them."""
+        return self._optimizer.apply_gradients(params_grads)
+
+    def apply_optimize(self, loss, startup_program, params_grads):
+        """The same in the program of `loss`."""
+        return self._optimizer.apply_optimize(loss, startup_program, params_grads)
 
 
 class ExponentialMovingAverage:
@@ -406,18 +471,116 @@ class LookaheadOptimizer:
         return done
 
 
-def _unsupported(name):
-    """A class that can be named but not made."""
+class ModelAverage(Optimizer):
+    """Averages of parameters over a window of runs, to test and save with. Make it after `minimize`."""
 
-    def __init__(self, *args, **kwargs):
-        raise NotImplementedError("fluid.optimizer.{} is not supported".format(name))
+    def __init__(
+        self,
+        average_window_rate,
+        min_average_window=10000,
+        max_average_window=10000,
+        regularization=None,
+        name=None,
+    ):
+        self._configure(_make("sgd", 0.0), None, regularization, None, name)
+        self.average_window = average_window_rate
+        self.min_average_window = min_average_window
+        self.max_average_window = max_average_window
+        program = default_main_program()
+        self.params_grads = []
+        for param in program.global_block().all_parameters():
+            if param.do_model_average is False:
+                continue
+            kept = program.global_block().create_var(
+                name=unique_name.generate(".".join([param.name, "tmp"])),
+                dtype=param.dtype,
+                shape=list(param.shape),
+                persistable=True,
+                stop_gradient=True,
+            )
+            self.params_grads.append((param, kept))
+        for pair in self.params_grads:
+            with program._optimized_guard(pair):
+                self._append_average_accumulate_op(pair[0])
+        self.apply_program, self.restore_program = Program(), Program()
+        with program_guard(main_program=self.apply_program):
+            for pair in self.params_grads:
+                self._add_average_apply_op(*pair)
+        with program_guard(main_program=self.restore_program):
+            for param, kept in self.params_grads:
+                param, kept = _clone(param), _clone(kept)
+                _core.layers.assign(input=kept, output=param)
 
-    return type(name, (Optimizer,), {"__init__": __init__, "__doc__": name + ": not supported."})
+    #: The sums and the counts beside a parameter.
+    SUMS = ("sum_1", "sum_2", "sum_3")
+    COUNTS = ("num_accumulates", "old_num_accumulates", "num_updates")
+
+    def _append_average_accumulate_op(self, param):
+        block = param.block.program.global_block()
+        kept = {name: self._add_accumulator(name, param) for name in self.SUMS}
+        for name in self.COUNTS:
+            kept[name] = self._add_accumulator(name, param, dtype="int64", shape=[1])
+        inputs = {"in_" + name: [var] for name, var in kept.items()}
+        block.append_op(
+            type="average_accumulates",
+            inputs={"param": [param], **inputs},
+            outputs={"out_" + name: [var] for name, var in kept.items()},
+            attrs={
+                "average_window": float(self.average_window),
+                "min_average_window": self.min_average_window,
+                "max_average_window": self.max_average_window,
+            },
+        )
+
+    def _add_average_apply_op(self, param, kept):
+        sums = [_clone(self._get_accumulator(name, param)) for name in self.SUMS]
+        counts = [_clone(self._get_accumulator(name, param)) for name in self.COUNTS[:2]]
+        param, kept = _clone(param), _clone(kept)
+        layers = _core.layers
+        layers.assign(input=param, output=kept)
+        count = layers.cast(x=layers.sum(x=counts), dtype="float32")
+        total = layers.cast(x=layers.sum(x=sums), dtype="float32")
+        layers.assign(input=layers.elementwise_div(x=total, y=count), output=param)
+
+    def minimize(self, loss, startup_program=None, parameter_list=None, no_grad_set=None):
+        """Nothing is minimized: this is no optimizer but what it keeps of another's parameters."""
+        raise NotImplementedError(
+            "ModelAverage follows parameters that another optimizer changes: call minimize of that one, then make "
+            "the ModelAverage"
+        )
+
+    @contextlib.contextmanager
+    def apply(self, executor, need_restore=True):
+        """Inside the `with` the parameters are their averages."""
+        executor.run(self.apply_program)
+        try:
+            yield
+        finally:
+            if need_restore:
+                self.restore(executor)
+
+    def restore(self, executor):
+        """Puts the parameters back."""
+        executor.run(self.restore_program)
 
 
-DGCMomentumOptimizer = _unsupported("DGCMomentumOptimizer")
-ModelAverage = _unsupported("ModelAverage")
-PipelineOptimizer = _unsupported("PipelineOptimizer")
+def _clone(var):
+    """The variable in the current program."""
+    block = default_main_program().global_block()
+    if block.has_var(var.name):
+        return block.var(var.name)
+    return block.create_var(
+        name=var.name, shape=list(var.shape), dtype=var.dtype, persistable=True, stop_gradient=True
+    )
+
+
+CARDS = "it is for graphics cards; use MomentumOptimizer"
+STAGES = (
+    "its stages are threads on several devices; minimize with the optimizer inside, and let "
+    "exe.train_from_dataset(thread=n) read and compute at the same time"
+)
+DGCMomentumOptimizer = not_yet_class("fluid.optimizer.DGCMomentumOptimizer", CARDS)
+PipelineOptimizer = not_yet_class("fluid.optimizer.PipelineOptimizer", STAGES)
 
 SGD = SGDOptimizer
 Momentum = MomentumOptimizer

@@ -48,10 +48,26 @@ class ParamAttr:
 
 
 class WeightNormParamAttr(ParamAttr):
-    """Weight normalization: not supported."""
+    """A parameter as a direction and its length: one for each place of dimension `dim`, or one for all."""
 
-    def __init__(self, dim=None, *args, **kwargs):
-        raise NotImplementedError(
-            "WeightNormParamAttr is not supported: use ParamAttr, and layers.l2_normalize or "
-            "layers.layer_norm if the layer needs a norm"
+    def __init__(
+        self,
+        dim=None,
+        name=None,
+        initializer=None,
+        learning_rate=1.0,
+        regularizer=None,
+        trainable=True,
+        do_model_average=False,
+        gradient_clip=None,
+    ):
+        self.dim = dim
+        super().__init__(
+            name=name,
+            initializer=initializer,
+            learning_rate=learning_rate,
+            regularizer=regularizer,
+            trainable=trainable,
+            do_model_average=do_model_average,
+            gradient_clip=gradient_clip,
         )

@@ -11,6 +11,13 @@ from .data_feeder import DataFeeder
 from .framework import Variable, default_main_program
 
 
+def default_collate_fn(batch):
+    """Samples of several arrays as a batch: one array for each, samples along a new first dimension."""
+    if isinstance(batch[0], numpy.ndarray):
+        return [numpy.stack(batch, axis=0)]
+    return [numpy.stack(field, axis=0) for field in zip(*batch)]
+
+
 class DataLoader:
     """Makes loaders; see `from_generator`."""
 

@@ -25,7 +25,8 @@ struct GradParts {
 }
 
 /// Gives every repeated output a name of its own and inserts the `sum` ops.
-pub(super) fn sum_repeated(mut ops: Vec<OpDesc>) -> Vec<OpDesc> {
+/// Gradients of lists (`is_list`) are added to in place by every op that has a part of them.
+pub(super) fn sum_repeated(mut ops: Vec<OpDesc>, is_list: impl Fn(&str) -> bool) -> Vec<OpDesc> {
     let mut parts: HashMap<String, GradParts> = HashMap::new();
     // In order of first writing, so that sums at the end come out the same every time.
     let mut order: Vec<String> = Vec::new();
@@ -33,13 +34,14 @@ pub(super) fn sum_repeated(mut ops: Vec<OpDesc>) -> Vec<OpDesc> {
     for at in 0..ops.len() {
         let reads: Vec<String> = ops[at].reads().map(str::to_string).collect();
         for grad in &reads {
-            if let Some(sum) = parts.get_mut(grad).and_then(|p| complete(&mut ops, grad, p)) {
-                sums.push((at, sum));
-            }
+            let Some(part) = parts.get_mut(grad) else { continue };
+            sums.extend(complete(&mut ops, grad, part).map(|sum| (at, sum)));
+            // The op that wrote the variable reads its gradient: what stood there before has another.
+            part.places.clear();
         }
         for (place, grad) in outputs(&ops[at], at) {
-            if reads.contains(&grad) {
-                continue; // In place: it stays the same gradient.
+            if is_list(&grad) {
+                continue;
             }
             let entry = parts.entry(grad.clone()).or_insert_with(|| {
                 order.push(grad);

@@ -4,10 +4,11 @@
 //! laid down here is the order of Fluid 1.8: last op first, sums where a variable was used twice.
 
 mod accumulate;
+mod loops;
 mod path;
 mod steps;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use crate::block::OpDesc;
 use crate::error::{Error, Result};
@@ -15,7 +16,7 @@ use crate::names::{self, EMPTY};
 use crate::op::{self, Grad};
 use crate::program::{BlockId, Program};
 use crate::role;
-use crate::var::VarDesc;
+use crate::var::{VarDesc, VarKind};
 
 /// A parameter and the variable that holds its gradient.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,23 +43,25 @@ pub fn append_backward(
     loss: &str,
     limits: &Limits,
 ) -> Result<Vec<ParamGrad>> {
-    if program.block(0).var(loss).is_none()
+    let block = program.current_block();
+    if program.find_var(block, loss).is_none()
         && program.blocks().iter().any(|b| b.var(loss).is_some())
     {
         return Err(Error::LossInBlock { var: loss.to_string() });
     }
-    let meta = &program.need_var(0, loss)?.meta;
+    let meta = &program.need_var(block, loss)?.meta;
     if meta.dims != [1] {
         return Err(Error::LossShape { var: loss.to_string(), dims: meta.dims.clone() });
     }
     let writes_loss = |op: &OpDesc| op.writes().any(|var| var == loss);
-    let producer = program.block(0).ops.iter().rposition(writes_loss);
+    let home = program.owner_of(block, loss).unwrap_or(0);
+    let producer = program.block(home).ops.iter().rposition(writes_loss);
     let producer = producer.ok_or_else(|| Error::LossNotComputed { var: loss.to_string() })?;
-    let forward = &mut program.block_mut(0).ops[producer];
+    let forward = &mut program.block_mut(home).ops[producer];
     let forward_role = forward.role();
     forward.attrs.set(role::ROLE, forward_role | role::LOSS);
 
-    let dtype = program.need_var(0, loss)?.meta.dtype;
+    let dtype = program.need_var(block, loss)?.meta.dtype;
     let seed = OpDesc::new("fill_constant")
         .output("Out", names::grad(loss))
         .attr("shape", vec![1i64])
@@ -68,9 +71,10 @@ pub fn append_backward(
         .attr(role::ROLE, role::BACKWARD | role::LOSS);
     let mut no_grad = stopped(program);
     no_grad.extend(limits.no_grad.iter().cloned());
-    let targets = Targets { outputs: vec![loss.to_string()], inputs: None, seeds: vec![seed] };
-    let written = append(program, &targets, no_grad)?;
-    collect_parameters(program, limits, &written)
+    let (outputs, seeds) = (vec![loss.to_string()], vec![seed]);
+    let targets = Targets { outputs, seeds, ..Targets::default() };
+    let written = append(program, block, &targets, no_grad)?;
+    collect_parameters(program, block, limits, &written)
 }
 
 /// Adds the ops that compute the gradient of the sum of `targets` for each of `inputs`; `None`
@@ -96,8 +100,8 @@ pub fn gradients(
         seeds.push(seed.output("Out", grad).attr(role::ROLE, role::BACKWARD));
     }
     let (outputs, inputs) = (targets.to_vec(), inputs.to_vec());
-    let targets = Targets { outputs, inputs: Some(inputs.clone()), seeds };
-    let written = append(program, &targets, stopped)?;
+    let targets = Targets { outputs, inputs: Some(inputs.clone()), seeds, ..Targets::default() };
+    let written = append(program, 0, &targets, stopped)?;
     let grad = |var: &String| written.last(&names::grad(var));
     Ok(inputs.iter().map(grad).collect())
 }
@@ -115,10 +119,13 @@ pub fn grad_ops(
 }
 
 /// Where a pass begins and ends, and the ops that start it.
+#[derive(Default)]
 struct Targets {
     outputs: Vec<String>,
     inputs: Option<Vec<String>>,
     seeds: Vec<OpDesc>,
+    /// Variables that the op around a block hands to it, each with a variable that it is like.
+    given: Vec<(String, String)>,
 }
 
 /// Names of gradients as a pass wrote them.
@@ -143,16 +150,59 @@ fn stopped(program: &Program) -> HashSet<String> {
 
 fn append(
     program: &mut Program,
+    block: BlockId,
     targets: &Targets,
     mut no_grad: HashSet<String>,
 ) -> Result<GradNames> {
-    let (ops, names) = collect(program, 0, targets, &mut no_grad)?;
+    let own = with_ops_around(program, block, targets, &no_grad)?;
+    let collected = collect(program, block, targets, &mut no_grad, &Undo::default());
+    if let Some(own) = own {
+        program.block_mut(block).ops = own;
+    }
+    let (ops, names) = collected?;
     let prefix = "grad/".repeat(program.n_backwards as usize);
     program.n_backwards += 1;
     for op in ops {
-        append_grad_op(program, 0, op, &names, &prefix)?;
+        append_grad_op(program, block, op, &names, &prefix)?;
     }
     Ok(GradNames { prefix, names })
+}
+
+/// Puts the ops of the blocks around a branch before its own, so that gradients go through all of them. Returns its
+/// own ops; `None` for the outermost block.
+fn with_ops_around(
+    program: &mut Program,
+    block: BlockId,
+    targets: &Targets,
+    no_grad: &HashSet<String>,
+) -> Result<Option<Vec<OpDesc>>> {
+    let (mut around, mut at) = (Vec::new(), block);
+    while let Ok(parent) = usize::try_from(program.block(at).parent) {
+        around.splice(0..0, program.block(parent).ops.iter().cloned());
+        at = parent;
+    }
+    if block == 0 {
+        return Ok(None);
+    }
+    let own = std::mem::take(&mut program.block_mut(block).ops);
+    let n_around = around.len();
+    around.extend(own.iter().cloned());
+    program.block_mut(block).ops = around;
+    let path = path::find(program, block, targets, &mut no_grad.clone());
+    let all = &mut program.block_mut(block).ops;
+    let runs_blocks = |op: &OpDesc| !op.sub_blocks().is_empty();
+    let is_deep = path.iter().any(|&at| at < n_around && runs_blocks(&all[at]));
+    let mut nth = 0;
+    all.retain(|op| {
+        nth += 1;
+        nth > n_around || !runs_blocks(op)
+    });
+    if is_deep {
+        program.block_mut(block).ops = own;
+        let var = targets.outputs.first().cloned().unwrap_or_default();
+        return Err(Error::LossInBlock { var });
+    }
+    Ok(Some(own))
 }
 
 /// The gradient ops of a block, in order, and the gradients that they write.
@@ -161,32 +211,59 @@ fn collect(
     block: BlockId,
     targets: &Targets,
     no_grad: &mut HashSet<String>,
+    undo: &Undo,
 ) -> Result<(Vec<OpDesc>, HashSet<String>)> {
     let path = path::find(program, block, targets, no_grad);
+    let counters = loops::undo_counters(program, block, &path);
     let mut ops = targets.seeds.clone();
     let mut written: HashSet<String> = targets.outputs.iter().map(|var| names::grad(var)).collect();
-    for &index in path.iter().rev() {
+    for index in (0..program.block(block).ops.len()).rev() {
+        ops.extend(
+            undo.get(&index).or_else(|| counters.get(&index)).into_iter().flatten().cloned(),
+        );
+        if path.binary_search(&index).is_err() {
+            continue;
+        }
         let forward = program.block(block).ops[index].clone();
-        let emitted = differentiate(program, block, index, &forward, no_grad)?;
+        let emitted = differentiate(program, Place { block, index }, &forward, no_grad, &written)?;
         for mut op in emitted {
             // Errors name the line of the layer, not the line where it was differentiated.
             op.site = forward.site.clone();
-            if forward.kind == "conditional_block" {
+            if !forward.sub_blocks().is_empty() {
                 steps::leave_out(&mut op, &written);
             }
             ops.extend(complete(op, &forward, &mut written));
         }
     }
-    Ok((accumulate::sum_repeated(ops), written))
+    let is_list = |grad: &str| is_list_gradient(program, block, grad);
+    Ok((accumulate::sum_repeated(ops, is_list), written))
+}
+
+/// Ops that give variables back what they held before the op at a position changed them.
+type Undo = HashMap<usize, Vec<OpDesc>>;
+
+/// Where an op stands.
+#[derive(Clone, Copy)]
+struct Place {
+    block: BlockId,
+    index: usize,
+}
+
+/// Whether a gradient is that of a list of tensors: there is one for all blocks, and ops add to it.
+fn is_list_gradient(program: &Program, block: BlockId, grad: &str) -> bool {
+    let origin = grad.rsplit_once(names::GRAD).map_or(grad, |(var, _)| var);
+    let var = program.find_var(block, origin);
+    var.is_some_and(|var| var.meta.kind == VarKind::LodTensorArray)
 }
 
 fn differentiate(
     program: &mut Program,
-    block: BlockId,
-    index: usize,
+    place: Place,
     forward: &OpDesc,
     no_grad: &HashSet<String>,
+    written: &HashSet<String>,
 ) -> Result<Vec<OpDesc>> {
+    let Place { block, index } = place;
     let unwanted = |var: &str| no_grad.contains(var);
     if forward.reads().all(unwanted) {
         return Ok(Vec::new());
@@ -194,6 +271,7 @@ fn differentiate(
     let ops = match forward.kind.as_str() {
         "recurrent" => steps::grad(program, forward, no_grad),
         "conditional_block" => steps::grad_of_branch(program, forward, no_grad),
+        "while" => loops::grad(program, forward, no_grad, written),
         _ => grad_ops(program, block, forward, &unwanted),
     };
     ops.map_err(|source| forward.failed(block, index, source))
@@ -269,7 +347,17 @@ fn declare(program: &mut Program, block: BlockId, grad: &str, name: String) -> R
     if program.block(block).var(&name).is_some() {
         return Ok(());
     }
-    let origin = grad.rsplit_once(names::GRAD).map_or(grad, |(var, _)| var);
+    let Some((origin, _)) = grad.rsplit_once(names::GRAD) else {
+        // An op that undoes a change writes the variable itself.
+        return program.need_var(block, grad).map(|_| ());
+    };
+    let block = match program.owner_of(block, origin) {
+        Some(owner) if is_list_gradient(program, block, grad) => owner,
+        _ => block,
+    };
+    if program.block(block).var(&name).is_some() {
+        return Ok(());
+    }
     let meta = program.need_var(block, origin)?.meta.clone();
     program.block_mut(block).put_var(VarDesc::new(&name, meta));
     Ok(())
@@ -291,6 +379,7 @@ fn clip_error(program: &mut Program, block: BlockId, grad: &str) -> Result<()> {
 
 fn collect_parameters(
     program: &mut Program,
+    home: BlockId,
     limits: &Limits,
     written: &GradNames,
 ) -> Result<Vec<ParamGrad>> {
@@ -306,7 +395,7 @@ fn collect_parameters(
         if limits.no_grad.contains(&param) || !program.find_var(0, &param).is_some_and(trainable) {
             continue;
         }
-        let block = program.block_mut(0);
+        let block = program.block_mut(home);
         let producer = block.ops.iter_mut().rev().find(|op| op.writes().any(|var| var == grad));
         if let Some(op) = producer {
             // One op may make the gradients of several parameters: the newest pair stands first.

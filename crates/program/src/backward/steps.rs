@@ -2,12 +2,13 @@
 
 use std::collections::HashSet;
 
-use super::{Targets, append_grad_op, collect, declare};
+use super::{Targets, Undo, append_grad_op, collect, declare};
 use crate::attr::Attr;
 use crate::block::OpDesc;
 use crate::error::{Error, Result};
 use crate::names::{self, EMPTY};
 use crate::program::{BlockId, Program};
+use crate::var::VarDesc;
 
 /// Adds a block that computes the gradients of one step, and gives the op that runs it for each.
 pub(super) fn grad(
@@ -17,33 +18,38 @@ pub(super) fn grad(
 ) -> Result<Vec<OpDesc>> {
     let mut outputs = op.output_names("outputs").to_vec();
     outputs.extend(op.attrs.strs("states")?.iter().cloned());
-    let backward = inside(program, op, outputs, no_grad)?;
+    let targets = Targets { outputs, ..Targets::default() };
+    let (backward, _) = inside(program, op, targets, no_grad, &Undo::default())?;
     Ok(vec![op_for(op, backward, no_grad)])
 }
 
 /// Adds a block with the gradient ops of the block that `op` runs.
-fn inside(
+pub(super) fn inside(
     program: &mut Program,
     op: &OpDesc,
-    outputs: Vec<String>,
+    targets: Targets,
     no_grad: &HashSet<String>,
-) -> Result<BlockId> {
+    undo: &Undo,
+) -> Result<(BlockId, HashSet<String>)> {
     let forward = op.attrs.block("sub_block")?;
     program.check_blocks()?;
     let backward = program.append_block(forward);
     program.block_mut(backward).forward_idx = forward as i32;
-    for var in &outputs {
+    for var in &targets.outputs {
         declare(program, backward, &names::grad(var), names::grad(var))?;
+    }
+    for (name, like) in &targets.given {
+        let meta = program.need_var(forward, like)?.meta.clone();
+        program.block_mut(backward).put_var(VarDesc::new(name, meta));
     }
     let mut stays = no_grad.clone();
     // The result of a step is not the variable of the same name outside.
-    stays.retain(|var| !outputs.contains(var));
-    let targets = Targets { outputs, inputs: None, seeds: Vec::new() };
-    let (ops, written) = collect(program, forward, &targets, &mut stays)?;
+    stays.retain(|var| !targets.outputs.contains(var));
+    let (ops, written) = collect(program, forward, &targets, &mut stays, undo)?;
     for step_op in ops {
         append_grad_op(program, backward, step_op, &written, "")?;
     }
-    Ok(backward)
+    Ok((backward, written))
 }
 
 /// The gradient of a block that runs on a condition: its own block, run on the same condition.
@@ -53,11 +59,15 @@ pub(super) fn grad_of_branch(
     no_grad: &HashSet<String>,
 ) -> Result<Vec<OpDesc>> {
     let (inputs, outs) = (op.input_names("Input"), op.output_names("Out"));
-    if outs.iter().any(|out| inputs.contains(out)) {
+    // Running statistics and counts pass no gradient: a branch may change them.
+    let has_gradient = |out: &&String| !no_grad.contains(*out);
+    if outs.iter().filter(has_gradient).any(|out| inputs.contains(out)) {
         // The value before the block changed it is lost.
         return Err(Error::NotDifferentiable { op: op.kind.clone() });
     }
-    let backward = inside(program, op, outs.to_vec(), no_grad)?;
+    let outputs = outs.iter().filter(has_gradient).cloned().collect();
+    let targets = Targets { outputs, ..Targets::default() };
+    let (backward, _) = inside(program, op, targets, no_grad, &Undo::default())?;
     let mut grad = OpDesc::new("conditional_block_grad");
     for port in ["Cond", "Input"] {
         grad = grad.input(port, op.input_names(port));

@@ -31,6 +31,33 @@ layers! { questions;
         op.out_stopped("Out", DType::I64)
     }
 
+    /// Sequences as a list of their steps, in the order of a table of `lod_rank_table`.
+    fn lod_tensor_to_array(x: Input, table: Input) -> Var { |b, kind|
+        b.layer_name(kind, None);
+        let name = b.names.generate(kind);
+        let meta = Meta { kind: VarKind::LodTensorArray, ..b.meta(x)? };
+        let block = b.main.current_block();
+        b.main.block_mut(block).put_var(VarDesc::new(&name, meta));
+        b.op(OpDesc::new(kind).input("X", x).input("RankTable", table).output("Out", &name))?;
+        Ok(Var::from(name))
+    }
+
+    /// The sequences whose steps are the tensors of a list, in the order of a table of `lod_rank_table`.
+    fn array_to_lod_tensor(x: Input, table: Input) -> Var { |b, kind|
+        one_op(b, kind, None).input("X", x).input("RankTable", table).out("Out")
+    }
+
+    /// The rows of a memory of sequences that have a step `i`, in the order of a table of `lod_rank_table`.
+    fn shrink_memory(x: Input, i: Input, table: Input) -> Var { |b, kind|
+        let op = one_op(b, kind, None).of("shrink_rnn_memory").input("X", x).input("I", i);
+        op.input("RankTable", table).out("Out")
+    }
+
+    /// Sequences (or rows) in the order of a table of `lod_rank_table`.
+    fn reorder_lod_tensor_by_rank(x: Input, rank_table: Input) -> Var { |b, kind|
+        one_op(b, kind, None).input("X", x).input("RankTable", rank_table).out("Out")
+    }
+
     /// The rows (or sequences) for which a mask holds, and the others.
     fn split_lod_tensor(input: Input, mask: Input; level: i32 = 0) -> (Var, Var) { |b, kind|
         let op = one_op(b, kind, None).input("X", input).input("Mask", mask).attr("level", level);

@@ -7,15 +7,21 @@
 use tensor::{DType, Shape, Tensor, Value};
 
 use super::sizes;
+use super::step_values::zeros;
 use super::strips::{Section, insert};
-use super::{Infer, Op, Run, no_gradient, traits};
+use super::sum::add_to;
+use super::{Grad, Infer, Kernel, Op, Run, for_number, no_gradient, traits};
+use crate::block::OpDesc;
 use crate::error::{Error, Result};
 use crate::var::{Meta, VarKind};
 
 pub(super) struct WriteToArray;
+pub(super) struct WriteToArrayGrad;
 pub(super) struct ReadFromArray;
+pub(super) struct ReadFromArrayGrad;
 pub(super) struct LodArrayLength;
 pub(super) struct TensorArrayToTensor;
+pub(super) struct TensorArrayToTensorGrad;
 
 /// Longest list; a place beyond it is a mistake, not a wish for memory.
 const LENGTH_MAX: usize = 1 << 20;
@@ -32,8 +38,38 @@ fn place(run: &Run<'_>, limit: usize) -> Result<usize> {
 
 /// The list at port `X`.
 fn list<'a>(run: &'a Run<'_>) -> Result<&'a [Tensor]> {
-    let (port, var) = ("X".to_string(), run.input_name("X").to_string());
-    match run.value("X")? {
+    array_at(run, "X")
+}
+
+/// Adds a tensor to the one at a place of the list at an output port.
+pub(super) fn add_element(run: &mut Run<'_>, port: &str, at: usize, part: &Tensor) -> Result<()> {
+    let mut list = match run.take_output_value(port) {
+        Value::Array(list) => list,
+        _ => Vec::new(),
+    };
+    if list.len() <= at {
+        list.resize_with(at + 1, Tensor::default);
+    }
+    let sum = &mut list[at];
+    let added = if !sum.is_initialized() || sum.shape() != part.shape() {
+        let is_new = !sum.is_initialized();
+        sum.copy_from(part);
+        if is_new { Ok(()) } else { Err(run.shape("gradients of an element have one shape", port)) }
+    } else {
+        for_number!(part.dtype(), "a gradient", T => {
+            add_to(sum.data_mut::<T>()?, part.data::<T>()?);
+            Ok(())
+        })
+    };
+    run.put_value_at(port, 0, Value::Array(list));
+    added
+}
+
+/// The list at an input port.
+pub(super) fn array_at<'a>(run: &'a Run<'_>, port: &str) -> Result<&'a [Tensor]> {
+    let value = run.value(port)?;
+    let (port, var) = (port.to_string(), run.input_name(port).to_string());
+    match value {
         Value::Array(list) => Ok(list),
         value if value.is_empty() => Err(Error::NotInitialized { port, var }),
         value => {
@@ -64,6 +100,31 @@ impl Op for WriteToArray {
         run.put_value_at("Out", 0, Value::Array(list));
         Ok(())
     }
+
+    /// dX = dOut[I]; what stood there before has none.
+    fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
+        let d_out = grad.output_grad("Out");
+        let op = OpDesc::new("write_to_array_grad").input("X", grad.input("X"));
+        let op = op.input("I", grad.input("I")).input("Out@GRAD", d_out.clone());
+        grad.emit(op.output("X@GRAD", grad.input_grad("X")).output("Out@GRAD", d_out))
+    }
+}
+
+impl Kernel for WriteToArrayGrad {
+    fn run(&self, run: &mut Run<'_>) -> Result<()> {
+        let at = place(run, LENGTH_MAX)?;
+        let mut list = match run.take_output_value("Out@GRAD") {
+            Value::Array(list) => list,
+            _ => Vec::new(),
+        };
+        let part = list.get_mut(at).map(std::mem::take).unwrap_or_default();
+        run.put_value_at("Out@GRAD", 0, Value::Array(list));
+        let x = run.input("X")?;
+        let mut part = if part.is_initialized() { part } else { zeros(x) };
+        part.set_lod(x.lod().clone());
+        run.put("X@GRAD", part);
+        Ok(())
+    }
 }
 
 impl Op for ReadFromArray {
@@ -85,6 +146,25 @@ impl Op for ReadFromArray {
         out.copy_from(element);
         run.put("Out", out);
         Ok(())
+    }
+
+    /// dX[I] += dOut.
+    fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
+        let d_x = grad.input_grad("X");
+        let op = OpDesc::new("read_from_array_grad").input("I", grad.input("I"));
+        let op = op.input("Out@GRAD", grad.output_grad("Out")).input("X@GRAD", d_x.clone());
+        grad.emit(op.output("X@GRAD", d_x))
+    }
+}
+
+impl Kernel for ReadFromArrayGrad {
+    fn run(&self, run: &mut Run<'_>) -> Result<()> {
+        let at = place(run, LENGTH_MAX)?;
+        let mut part = run.spare().tensor();
+        part.copy_from(run.input("Out@GRAD")?);
+        let added = add_element(run, "X@GRAD", at, &part);
+        run.spare().keep(part);
+        added
     }
 }
 
@@ -163,6 +243,39 @@ impl Op for TensorArrayToTensor {
         run.put("Out", out);
         run.put("OutIndex", index);
         Ok(())
+    }
+
+    /// dX[i] += its part of dOut.
+    fn grad(&self, grad: &mut Grad<'_>) -> Result<()> {
+        let d_x = grad.input_grad("X");
+        let mut op = OpDesc::new("tensor_array_to_tensor_grad").input("X", grad.input("X"));
+        op.attrs = grad.op().attrs.clone();
+        let op = op.input("Out@GRAD", grad.output_grad("Out")).input("X@GRAD", d_x.clone());
+        grad.emit(op.output("X@GRAD", d_x))
+    }
+}
+
+impl Kernel for TensorArrayToTensorGrad {
+    fn run(&self, run: &mut Run<'_>) -> Result<()> {
+        let stack = run.attrs().bool("use_stack", false)?;
+        let (list, d_out) = (list(run)?, run.input("Out@GRAD")?);
+        let axis = sizes::axis("axis", run.attrs().int("axis", 0)?, d_out.shape().rank())?;
+        let shape = |x: &Tensor| if stack { insert(x.shape(), axis, 1) } else { Ok(x.shape()) };
+        let shapes: Vec<Shape> = list.iter().map(shape).collect::<Result<_>>()?;
+        let total: usize = shapes.iter().map(|shape| shape.dim(axis)).sum();
+        let fits = shapes.iter().all(|shape| shape.with_dim(axis, total) == d_out.shape());
+        if !fits {
+            return Err(run.shape("the gradient must be like the joined tensors", "Out@GRAD"));
+        }
+        let (mut at, mut parts) = (0, Vec::new());
+        for (x, shape) in list.iter().zip(shapes) {
+            let mut part = zeros(x);
+            let section = Section::new(x.dtype(), shape, axis, total, at);
+            section.cut(d_out.bytes(), part.bytes_mut());
+            at += shape.dim(axis);
+            parts.push(part);
+        }
+        parts.iter().enumerate().try_for_each(|(k, part)| add_element(run, "X@GRAD", k, part))
     }
 }
 

@@ -347,7 +347,7 @@ fn meta_of(value: &Value, width: DType) -> Meta {
             let dims = vec![table.height(), table.width() as i64];
             of(table.value(), VarKind::LodTensor).with_dims(dims)
         }
-        Value::Empty => Meta::default(),
+        Value::Steps(_) | Value::Empty => Meta::default(),
     }
 }
 
@@ -362,7 +362,7 @@ fn value_in_width(value: &Value, width: DType) -> Value {
         }
         Value::Array(list) => Value::Array(list.iter().map(|t| in_width(t, width)).collect()),
         Value::Keyed(table) => Value::Keyed(table.clone()),
-        Value::Empty => Value::Empty,
+        Value::Steps(_) | Value::Empty => Value::Empty,
     }
 }
 

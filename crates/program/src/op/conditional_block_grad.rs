@@ -3,7 +3,7 @@
 
 use tensor::{Bool, Tensor, Value};
 
-use super::{InnerPort, Kernel, Op, Run, traits};
+use super::{InnerPort, Kernel, Op, Run, step_values, traits};
 use crate::block::OpDesc;
 use crate::error::{Error, Result};
 use crate::names::{self, EMPTY};
@@ -27,7 +27,16 @@ impl Kernel for ConditionalBlockGrad {
             InnerPort { port, block, vars: vars.iter().map(name).collect() }
         };
         let (outs, inputs) = (op.input_names("Out"), op.input_names("Input"));
-        vec![gradients("out_grads", outs), gradients("input_grads", inputs)]
+        let forward = program.block(block).parent.max(0) as usize;
+        vec![
+            gradients("out_grads", outs),
+            gradients("input_grads", inputs),
+            InnerPort {
+                port: "list_grads",
+                block: forward,
+                vars: step_values::lists(program, forward, true),
+            },
+        ]
     }
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
@@ -35,7 +44,8 @@ impl Kernel for ConditionalBlockGrad {
         let n = run.n_inputs("Input");
         if !ran(run)? {
             for k in 0..n {
-                run.put_value_at("Input@GRAD", k, zeros(run.value_at("Input", k).ok()));
+                let zeros = zeros(run.value_at("Input", k).ok());
+                put(run, k, zeros);
             }
             return Ok(());
         }
@@ -44,16 +54,22 @@ impl Kernel for ConditionalBlockGrad {
             let grad = grad.unwrap_or_else(|| zeros(run.value_at("Out", k).ok()));
             run.put_value_at("out_grads", k, grad);
         }
-        for k in 0..n {
-            run.put_value_at("input_grads", k, Value::Empty);
-        }
+        step_values::clear(run, "input_grads");
+        step_values::clear(run, "list_grads");
         run.run_block(block)?;
         for k in 0..n {
             let grad = run.value_at("input_grads", k).ok().filter(|grad| !grad.is_empty()).cloned();
             let grad = grad.unwrap_or_else(|| zeros(run.value_at("Input", k).ok()));
-            run.put_value_at("Input@GRAD", k, grad);
+            put(run, k, grad);
         }
         Ok(())
+    }
+}
+
+/// Gives the variables outside a gradient. That of a list is one for all blocks: ops add to it by themselves.
+fn put(run: &mut Run<'_>, index: usize, grad: Value) {
+    if !matches!(run.value_at("Input", index), Ok(Value::Array(_))) {
+        run.put_value_at("Input@GRAD", index, grad);
     }
 }
 

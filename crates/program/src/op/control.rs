@@ -4,11 +4,12 @@
 //! Input is empty). `while`: runs it as long as Condition holds; the block itself changes Condition.
 //! `select_input`: Out = the X that Mask names.
 
-use tensor::Bool;
+use tensor::{Bool, Value};
 
-use super::{Grad, Infer, Op, Run, traits};
+use super::{Grad, Infer, InnerPort, Op, Run, step_values, traits};
 use crate::block::OpDesc;
 use crate::error::{Error, Result};
+use crate::program::Program;
 
 pub(super) struct ConditionalBlock;
 pub(super) struct SelectInput;
@@ -25,6 +26,12 @@ fn holds(run: &Run<'_>, port: &str) -> Result<bool> {
 impl Op for ConditionalBlock {
     traits!(Never);
 
+    fn inner(&self, op: &OpDesc, program: &Program) -> Vec<InnerPort> {
+        let Some(block) = step_values::block_of(op, program) else { return Vec::new() };
+        let lists = step_values::lists(program, block, false);
+        vec![InnerPort { port: "lists", block, vars: lists }]
+    }
+
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let block = run.attrs().block("sub_block")?;
         let wanted = if run.attrs().bool("is_scalar_condition", false)? {
@@ -32,17 +39,58 @@ impl Op for ConditionalBlock {
         } else {
             run.inputs("Input")?.iter().all(|input| !input.is_empty())
         };
-        if wanted { run.run_block(block) } else { Ok(()) }
+        if !wanted {
+            return Ok(());
+        }
+        step_values::clear(run, "lists");
+        run.run_block(block)
     }
 }
 
 impl Op for While {
     traits!(Never; knows_is_test);
 
+    fn inner(&self, op: &OpDesc, program: &Program) -> Vec<InnerPort> {
+        let Some(block) = step_values::block_of(op, program) else { return Vec::new() };
+        let lists = step_values::lists(program, block, false);
+        let mut ports = vec![InnerPort { port: "lists", block, vars: lists }];
+        if let Some(grad) = step_values::gradient_of(op, "StepScopes", "while_grad", program) {
+            let restored = grad.attrs.strs("restored").unwrap_or_default().to_vec();
+            ports.extend(step_values::kept(program, block));
+            ports.push(InnerPort { port: "restored", block, vars: restored });
+        }
+        ports
+    }
+
+    /// For a gradient, a turn leaves what the variables of its block hold, and what variables around it held before.
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let block = run.attrs().block("sub_block")?;
+        let (n_saved, n_restored) = (run.n_inputs("saved"), run.n_inputs("restored"));
+        let mut steps = match run.take_output_value("StepScopes") {
+            Value::Steps(steps) => steps,
+            _ => Vec::new(),
+        };
+        let mut n = 0;
         while holds(run, "Condition")? {
+            step_values::clear(run, "lists");
+            if n_saved + n_restored > 0 {
+                if steps.len() == n {
+                    steps.push(Vec::new());
+                }
+                steps[n].resize_with(n_saved + n_restored, Value::default);
+                for k in 0..n_restored {
+                    step_values::copy(run.value_at("restored", k)?, &mut steps[n][n_saved + k]);
+                }
+            }
             run.run_block(block)?;
+            for k in 0..n_saved {
+                run.swap_value_at("saved", k, &mut steps[n][k]);
+            }
+            n += 1;
+        }
+        if n_saved + n_restored > 0 {
+            steps.truncate(n);
+            run.put_value_at("StepScopes", 0, Value::Steps(steps));
         }
         Ok(())
     }
@@ -82,7 +130,7 @@ mod tests {
     use crate::attr::Attr;
     use crate::op::check::{check, ids, t};
     use crate::op::{Host, Spare, Wiring, find};
-    use tensor::{Tensor, Value};
+    use tensor::Tensor;
 
     /// Counts how often a block was run; the third run clears variable 0.
     struct Counter(Vec<usize>);

@@ -1,9 +1,9 @@
 //! `lod_rank_table`: Out = the sequences of X at a level, the longest first: (which, how long).
 //! Equally long ones stay in their order. `max_sequence_len`: Out = the length of the longest.
 
-use tensor::{DType, Shape};
+use tensor::{DType, Lod, Shape};
 
-use super::{Infer, Op, Run, traits};
+use super::{Infer, Op, Run, no_gradient, traits};
 use crate::error::Result;
 use crate::var::{Meta, VarKind};
 
@@ -25,6 +25,8 @@ impl Op for LodRankTable {
         let Some(offsets) = x.lod().levels().get(level) else {
             return Err(run.shape("it must have sequences at this level", "X"));
         };
+        let outer = x.lod().levels()[..level].to_vec();
+        let coarse = if outer.is_empty() { Lod::NONE } else { Lod::from_offsets(outer) };
         let lengths = offsets.windows(2).map(|pair| pair[1].saturating_sub(pair[0]));
         let mut table: Vec<(usize, usize)> = lengths.enumerate().collect();
         table.sort_by_key(|&(_, length)| std::cmp::Reverse(length));
@@ -32,9 +34,13 @@ impl Op for LodRankTable {
         for (row, (which, length)) in rows.chunks_exact_mut(2).zip(table) {
             row.copy_from_slice(&[which as i64, length as i64]);
         }
+        // The levels around the sequences: those that are made from its steps have them again.
+        out.set_lod(coarse);
         run.put("Out", out);
         Ok(())
     }
+
+    no_gradient!();
 }
 
 impl Op for MaxSequenceLen {
@@ -51,6 +57,8 @@ impl Op for MaxSequenceLen {
         run.put("Out", out);
         Ok(())
     }
+
+    no_gradient!();
 }
 
 #[cfg(test)]

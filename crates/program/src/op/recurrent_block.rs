@@ -6,41 +6,21 @@
 //! first; the values that the forward steps left in the block's variables are kept in
 //! `step_scopes`.
 
-use tensor::{DType, Shape, Tensor, Value};
+use tensor::{Shape, Tensor, Value};
 
+use super::step_values::{self, block_of, gradient_of, kept, lists, zeros};
 use super::sum::add_to;
 use super::{InnerPort, Kernel, Op, Run, for_number, traits};
 use crate::block::OpDesc;
 use crate::error::{Error, Result};
 use crate::names::{self, EMPTY};
-use crate::program::{BlockId, Program};
-use crate::var::VarKind;
+use crate::program::Program;
 
 pub(super) struct Recurrent;
 pub(super) struct RecurrentGrad;
 
-/// The block an op runs; `None` if the program has no such block.
-fn block_of(op: &OpDesc, program: &Program) -> Option<BlockId> {
-    let block = op.attrs.block("sub_block").ok()?;
-    (block < program.blocks().len()).then_some(block)
-}
-
 fn strs<'a>(op: &'a OpDesc, attr: &str) -> &'a [String] {
     op.attrs.strs(attr).unwrap_or_default()
-}
-
-/// The variables of a block that its gradients may read.
-fn kept(program: &Program, block: BlockId) -> Vec<String> {
-    let vars = program.block(block).vars().iter();
-    let dense = vars.filter(|var| var.meta.kind == VarKind::LodTensor);
-    dense.map(|var| var.name.clone()).collect()
-}
-
-/// Whether a gradient is computed from what this op leaves behind.
-fn is_differentiated(op: &OpDesc, program: &Program) -> bool {
-    let scopes = op.output_names("step_scopes");
-    let mut ops = program.blocks().iter().flat_map(|block| &block.ops);
-    ops.any(|other| other.kind == "recurrent_grad" && other.input_names("step_scopes") == scopes)
 }
 
 /// How many steps there are: all inputs agree.
@@ -127,14 +107,17 @@ impl Op for Recurrent {
     fn inner(&self, op: &OpDesc, program: &Program) -> Vec<InnerPort> {
         let Some(block) = block_of(op, program) else { return Vec::new() };
         let port = |port, vars: &[String]| InnerPort { port, block, vars: vars.to_vec() };
-        let saved = if is_differentiated(op, program) { kept(program, block) } else { Vec::new() };
-        vec![
+        let grad = "recurrent_grad";
+        let keeps = gradient_of(op, "step_scopes", grad, program).is_some();
+        let mut ports = if keeps { kept(program, block) } else { Vec::new() };
+        ports.extend([
             port("step_inputs", op.input_names("inputs")),
             port("step_outputs", op.output_names("outputs")),
             port("ex_states", strs(op, "ex_states")),
             port("states", strs(op, "states")),
-            port("saved", &saved),
-        ]
+            port("lists", &lists(program, block, false)),
+        ]);
+        ports
     }
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
@@ -153,18 +136,18 @@ impl Op for Recurrent {
                 let before = if nth == 0 { "initial_states" } else { "states" };
                 copy(run, before, "ex_states", k)?;
             }
+            step_values::clear(run, "lists");
             run.run_block(block)?;
             for (k, out) in outs.iter_mut().enumerate() {
                 put_step(run.input_at("step_outputs", k)?, step, steps.len(), out)?;
             }
-            for k in 0..run.n_inputs("saved") {
-                saved.push(run.value_at("saved", k)?.tensor().cloned().unwrap_or_default());
-            }
+            let held = (0..run.n_inputs("saved")).map(|k| run.value_at("saved", k).cloned());
+            saved.push(held.collect::<Result<Vec<_>>>()?);
         }
         for (k, out) in outs.into_iter().enumerate() {
             run.put_at("outputs", k, out);
         }
-        run.put_value_at("step_scopes", 0, Value::Array(saved));
+        run.put_value_at("step_scopes", 0, Value::Steps(saved));
         Ok(())
     }
 }
@@ -181,15 +164,17 @@ impl Kernel for RecurrentGrad {
             };
             InnerPort { port, block, vars: vars.iter().map(name).collect() }
         };
-        vec![
-            InnerPort { port: "saved", block: forward, vars: kept(program, forward) },
+        let mut ports = kept(program, forward);
+        ports.extend([
             InnerPort { port: "states", block: forward, vars: strs(op, "states").to_vec() },
+            InnerPort { port: "list_grads", block: forward, vars: lists(program, forward, true) },
             gradients("state_grads", strs(op, "states")),
             gradients("ex_state_grads", strs(op, "ex_states")),
             gradients("step_input_grads", op.input_names("inputs")),
             gradients("step_output_grads", op.input_names("outputs")),
             gradients("parameter_grads", op.input_names("parameters")),
-        ]
+        ]);
+        ports
     }
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
@@ -205,10 +190,8 @@ impl Kernel for RecurrentGrad {
                 run.put_at("step_output_grads", k, part);
             }
             sums.hand_over(run)?;
-            for port in ["ex_state_grads", "step_input_grads", "parameter_grads"] {
-                for k in 0..run.n_outputs(port) {
-                    run.put_value_at(port, k, Value::Empty);
-                }
+            for port in ["ex_state_grads", "step_input_grads", "parameter_grads", "list_grads"] {
+                step_values::clear(run, port);
             }
             run.run_block(block)?;
             sums.collect(run, step, steps.len())?;
@@ -220,17 +203,12 @@ impl Kernel for RecurrentGrad {
 /// Puts back what the variables of the block held after its `nth` run.
 fn restore(run: &mut Run<'_>, nth: usize, n_steps: usize) -> Result<()> {
     let n_saved = run.n_inputs("saved");
-    let scopes = run.value("step_scopes")?;
-    let held = match scopes {
-        Value::Array(held) if held.len() == n_saved * n_steps => held,
-        _ => {
-            let (port, var) = ("step_scopes", run.input_name("step_scopes").to_string());
-            return Err(Error::NotInitialized { port: port.to_string(), var });
-        }
-    };
-    let values: Vec<Tensor> = held[nth * n_saved..][..n_saved].to_vec();
-    for (k, value) in values.into_iter().enumerate() {
-        let value = if value.is_initialized() { Value::Tensor(value) } else { Value::Empty };
+    let steps = step_values::steps(run, "step_scopes", n_saved)?;
+    if steps.len() != n_steps {
+        let (port, var) = ("step_scopes", run.input_name("step_scopes").to_string());
+        return Err(Error::NotInitialized { port: port.to_string(), var });
+    }
+    for (k, value) in steps[nth].clone().into_iter().enumerate() {
         run.put_value_at("saved", k, value);
     }
     Ok(())
@@ -316,16 +294,8 @@ impl Sums {
     }
 }
 
-fn zeros(like: &Tensor) -> Tensor {
-    let mut tensor = Tensor::default();
-    let dtype = if like.is_initialized() { like.dtype() } else { DType::F32 };
-    tensor.resize_as(dtype, like.shape());
-    tensor.bytes_mut().fill(0);
-    tensor
-}
-
 /// Adds a dense part to the one that is there.
-fn add(parts: &mut Vec<Value>, part: &Tensor) -> Result<()> {
+pub(super) fn add(parts: &mut Vec<Value>, part: &Tensor) -> Result<()> {
     let Some(Value::Tensor(sum)) = parts.first_mut() else {
         parts.push(Value::Tensor(part.clone()));
         return Ok(());
@@ -337,7 +307,7 @@ fn add(parts: &mut Vec<Value>, part: &Tensor) -> Result<()> {
 }
 
 /// Rows of all steps, one after another; readers merge equal ids.
-fn joined(parts: Vec<Value>) -> Result<Value> {
+pub(super) fn joined(parts: Vec<Value>) -> Result<Value> {
     let mut all: Option<tensor::Rows> = None;
     for part in parts {
         let Value::Rows(part) = part else { continue };

@@ -378,6 +378,13 @@ impl<'a> Run<'a> {
         self.spare.keep_value(old);
     }
 
+    /// Exchanges what the `index`-th variable of an output port holds with `value`.
+    pub fn swap_value_at(&mut self, port: &str, index: usize, value: &mut Value) {
+        if let Some(&Some(slot)) = self.wiring.output(port).get(index) {
+            std::mem::swap(&mut self.vars[slot], value);
+        }
+    }
+
     /// Whatever an output variable holds before this op writes it (an array that grows, say).
     pub fn take_output_value(&mut self, port: &str) -> Value {
         match self.wiring.output(port).first() {

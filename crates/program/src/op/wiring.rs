@@ -29,10 +29,14 @@ impl Wiring {
         Self { inputs, outputs: ports(&op.outputs), route: None }
     }
 
-    /// Adds a port for reading and writing that the op's description does not have.
+    /// Adds a port (or variables to it) for reading and writing that the op's description does not have.
     pub fn attach(&mut self, port: &str, slots: Vec<Option<usize>>) {
-        self.inputs.push((port.to_string(), slots.clone()));
-        self.outputs.push((port.to_string(), slots));
+        for ports in [&mut self.inputs, &mut self.outputs] {
+            match ports.iter_mut().find(|(name, _)| name == port) {
+                Some((_, held)) => held.extend(slots.iter().copied()),
+                None => ports.push((port.to_string(), slots.clone())),
+            }
+        }
     }
 
     /// Sets what the op tells servers.

@@ -33,7 +33,7 @@ impl Grad {
             Value::Tensor(tensor) => tensor,
             Value::Shared(tensor) => tensor,
             Value::Rows(rows) => &rows.value,
-            Value::Array(_) | Value::Keyed(_) | Value::Empty => return true,
+            Value::Array(_) | Value::Steps(_) | Value::Keyed(_) | Value::Empty => return true,
         };
         match (tensor.data::<f32>(), tensor.data::<f64>()) {
             (Ok(data), _) => data.iter().all(|x| x.is_finite()),

@@ -1,7 +1,7 @@
 //! Settings of a parameter: attributes, initializers, regularizers.
 
 use program::init;
-use program::{GradClip, Initializer, ParamAttr, Regularizer, VarDesc};
+use program::{GradClip, Initializer, ParamAttr, Regularizer, VarDesc, WeightNorm};
 use pyo3::PyClass;
 use pyo3::exceptions::{PyAssertionError, PyTypeError};
 use pyo3::prelude::*;
@@ -263,7 +263,14 @@ fn read_param_attr(object: &Bound<'_, PyAny>) -> PyResult<ParamAttr> {
         trainable: object.getattr("trainable")?.extract()?,
         gradient_clip: clip.transpose()?.map(|held| held.get().0.clone()),
         do_model_average: object.getattr("do_model_average")?.is_truthy()?,
+        weight_norm: weight_norm(object)?,
     })
+}
+
+/// What a `WeightNormParamAttr` says besides: it alone has a `dim`.
+fn weight_norm(object: &Bound<'_, PyAny>) -> PyResult<Option<WeightNorm>> {
+    let Some(dim) = object.getattr_opt("dim")? else { return Ok(None) };
+    Ok(Some(WeightNorm { dim: dim.extract()? }))
 }
 
 /// One of our objects, or the error that says which field of a `ParamAttr` is something else.

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use base::EvenIfPoisoned;
 use program::layers::{self, Print, Switch};
-use program::{BlockId, Builder, Var};
+use program::{BlockId, Builder, Var, VarKind};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
@@ -373,7 +373,11 @@ fn while_loop<'py>(
         let again = cond.call1(PyTuple::new(py, again)?)?;
         let again = truth("the result of cond", "while_loop", &again)?;
         for (from, to) in vars.iter().zip(&before).chain([(&again, &condition)]) {
-            build(py, |b| layers::assign(b, from, Some(to)))?;
+            build(py, |b| match b.meta(from)?.kind {
+                // A list is changed where it is.
+                VarKind::LodTensorArray if from == to => Ok(()),
+                _ => layers::assign(b, from, Some(to)).map(|_| ()),
+            })?;
         }
         Ok(())
     })?;

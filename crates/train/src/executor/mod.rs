@@ -35,7 +35,7 @@ pub use host::{KnownServers, RunHost};
 pub use packed::PackedWeights;
 pub(crate) use plan::NATIVE;
 pub use prepared::{Prepared, sharing};
-pub use profile::{OpTime, Profile};
+pub use profile::{OpRun, OpTime, Profile};
 pub use single::run_op;
 
 use crate::error::Result;
@@ -287,6 +287,11 @@ impl Executor {
     pub fn prepare(&mut self, program: &Program, feed: &Feed, fetch: &[&str]) -> Result<&Prepared> {
         let at = self.ready(program, feed, fetch, &NoHost)?;
         Ok(&self.cache[at].1)
+    }
+
+    /// The first runs of ops since the last call, in order; [`Executor::take_profile`] forgets them.
+    pub fn take_op_runs(&mut self) -> Vec<OpRun> {
+        self.profile.take_runs()
     }
 
     /// How often each op ran and how long it took, since the last call; the longest first.

@@ -1,7 +1,7 @@
 //! Time per op, on request.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often an op of a program ran and how long it took.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,22 +16,61 @@ pub struct OpTime {
     pub calls: u64,
     /// How long all runs took.
     pub total: Duration,
+    /// How long the shortest run took.
+    pub min: Duration,
+    /// How long the longest run took.
+    pub max: Duration,
 }
+
+/// One run of an op.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpRun {
+    /// The type of the op.
+    pub op: String,
+    /// When it began.
+    pub start: Instant,
+    /// How long it took.
+    pub time: Duration,
+}
+
+/// Runs that are kept one by one; later ones count in the sums alone.
+const RUNS_MAX: usize = 100_000;
 
 /// Times collected so far.
 #[derive(Clone, Debug, Default)]
-pub struct Profile(BTreeMap<(usize, usize, String), (u64, Duration)>);
+pub struct Profile {
+    times: BTreeMap<(usize, usize), OpTime>,
+    runs: Vec<OpRun>,
+}
 
 impl Profile {
-    pub(super) fn add(&mut self, block: usize, index: usize, op: &str, time: Duration) {
-        let entry = self.0.entry((block, index, op.to_string())).or_default();
-        entry.0 += 1;
-        entry.1 += time;
+    pub(super) fn add(&mut self, block: usize, index: usize, run: OpRun) {
+        let time = run.time;
+        let entry = self.times.entry((block, index)).or_insert_with(|| OpTime {
+            block,
+            index,
+            op: run.op.clone(),
+            calls: 0,
+            total: Duration::ZERO,
+            min: time,
+            max: time,
+        });
+        entry.calls += 1;
+        entry.total += time;
+        entry.min = entry.min.min(time);
+        entry.max = entry.max.max(time);
+        if self.runs.len() < RUNS_MAX {
+            self.runs.push(run);
+        }
+    }
+
+    /// The first runs, in order; they are forgotten here.
+    pub(super) fn take_runs(&mut self) -> Vec<OpRun> {
+        std::mem::take(&mut self.runs)
     }
 
     pub(super) fn into_times(self) -> Vec<OpTime> {
-        let time = |((block, index, op), (calls, total))| OpTime { block, index, op, calls, total };
-        let mut times: Vec<OpTime> = self.0.into_iter().map(time).collect();
+        let mut times: Vec<OpTime> = self.times.into_values().collect();
         times.sort_by_key(|time| std::cmp::Reverse(time.total));
         times
     }

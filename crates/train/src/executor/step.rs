@@ -15,7 +15,7 @@ use tensor::{DType, PackedMatrix, Tensor, Value, out_of_memory};
 
 use super::borrow::Borrows;
 use super::keyed::{self, KeyedPart, KeyedUpdate};
-use super::{Interrupt, Options, PackedWeights, Poll, Profile, RunHost};
+use super::{Interrupt, OpRun, Options, PackedWeights, Poll, Profile, RunHost};
 use crate::error::{Error, Result};
 use crate::io;
 use crate::scope::Scope;
@@ -138,7 +138,8 @@ pub(super) fn run_block(
             },
         };
         if let Some(start) = start {
-            watch.profile.add(block, step.index, &step.desc.kind, start.elapsed());
+            let (op, time) = (step.desc.kind.clone(), start.elapsed());
+            watch.profile.add(block, step.index, OpRun { op, start, time });
         }
         if let (Some(borrows), Some(borrowed)) = (&borrows, borrowed) {
             borrows.take_back(borrowed, vars);
@@ -197,7 +198,11 @@ fn check_finite(step: &Step, vars: &[Value]) -> program::Result<()> {
         let tensor = match &vars[slot] {
             Value::Tensor(tensor) => tensor,
             Value::Rows(rows) => &rows.value,
-            Value::Array(_) | Value::Shared(_) | Value::Keyed(_) | Value::Empty => continue,
+            Value::Array(_)
+            | Value::Shared(_)
+            | Value::Steps(_)
+            | Value::Keyed(_)
+            | Value::Empty => continue,
         };
         if let Some(position) = first_not_finite(tensor) {
             let (op, var) = (step.desc.kind.clone(), name.to_string());

@@ -76,7 +76,8 @@ impl WriteValues for ByteWriter {
                 self.u8(4);
                 keyed(self, table);
             }
-            Value::Empty => {
+            // Steps end with the run that made them.
+            Value::Steps(_) | Value::Empty => {
                 self.u8(0);
             }
         }

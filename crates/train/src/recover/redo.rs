@@ -150,7 +150,7 @@ pub(super) fn n_bytes(value: &Value) -> usize {
         Value::Rows(rows) => rows.ids.len() * 8 + rows.value.bytes().len(),
         Value::Array(parts) => parts.iter().map(|part| part.bytes().len()).sum(),
         Value::Keyed(table) => table.n_bytes(),
-        Value::Empty => 0,
+        Value::Steps(_) | Value::Empty => 0,
     }
 }
 

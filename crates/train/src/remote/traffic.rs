@@ -231,6 +231,6 @@ fn n_bytes(value: &Value) -> usize {
         Value::Tensor(tensor) => tensor.bytes().len(),
         Value::Shared(tensor) => tensor.bytes().len(),
         Value::Rows(rows) => rows.ids.len() * 8 + rows.value.bytes().len(),
-        Value::Array(_) | Value::Keyed(_) | Value::Empty => 0,
+        Value::Array(_) | Value::Steps(_) | Value::Keyed(_) | Value::Empty => 0,
     }
 }

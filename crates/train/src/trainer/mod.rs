@@ -19,7 +19,7 @@ use self::answer::RunAnswer;
 use self::event::{Again, RunEvent};
 use self::runner::counted;
 use crate::error::Result;
-use crate::executor::{Executor, Feed, Interrupt, OpTime, Options, RunRequest};
+use crate::executor::{Executor, Feed, Interrupt, OpRun, OpTime, Options, RunRequest};
 use crate::remote::TrainerJob;
 use crate::scope::Scope;
 
@@ -89,6 +89,11 @@ impl Trainer {
     /// Calls `stop` now and then to ask whether a run must end; see [`Executor::poll`].
     pub fn poll(&mut self, every: Duration, stop: impl FnMut() -> bool + Send + 'static) {
         self.runner.poll(every, stop);
+    }
+
+    /// The first runs of ops since the last call, in order; [`Trainer::take_profile`] forgets them.
+    pub fn take_op_runs(&mut self) -> Vec<OpRun> {
+        self.runner.take_op_runs()
     }
 
     /// How often each op ran and how long it took, since the last call; the longest first.

@@ -11,7 +11,7 @@ use super::answer::RunAnswer;
 use super::host::{JobHost, RunMemory};
 use crate::counters::TRAINER;
 use crate::error::Result;
-use crate::executor::{Executor, Feed, Fetched, Interrupt, OpTime, Options, RunRequest};
+use crate::executor::{Executor, Feed, Fetched, Interrupt, OpRun, OpTime, Options, RunRequest};
 use crate::remote::{Prefetch, TrainerJob};
 use crate::scope::{Lent, Scope};
 
@@ -82,6 +82,10 @@ impl JobRunner {
 
     pub(crate) fn poll(&mut self, every: Duration, stop: impl FnMut() -> bool + Send + 'static) {
         self.executor.poll(every, stop);
+    }
+
+    pub(crate) fn take_op_runs(&mut self) -> Vec<OpRun> {
+        self.executor.take_op_runs()
     }
 
     pub(crate) fn take_profile(&mut self) -> Vec<OpTime> {

@@ -5,6 +5,7 @@ from .. import layers
 from ..entry_attr import EntryAttr
 from .._not_yet import not_yet_function as _refused
 from ..layer_helper import LayerHelper
+from ._basic_rnn import BasicGRUUnit, BasicLSTMUnit, basic_gru, basic_lstm
 
 fused_elemwise_activation = _core.layers.fused_elemwise_activation
 fused_embedding_seq_pool = _core.layers.fused_embedding_seq_pool

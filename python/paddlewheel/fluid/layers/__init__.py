@@ -5,7 +5,19 @@ from ... import _core
 globals().update({name: item for name, item in vars(_core.layers).items() if name[0] != "_"})
 
 from ..framework import Variable
-from . import collective
+from . import collective, utils
+from ._cells import GRUCell, LSTMCell, RNNCell, rnn
+from ._decoding import (
+    BasicDecoder,
+    BeamSearchDecoder,
+    DecodeHelper,
+    Decoder,
+    GreedyEmbeddingHelper,
+    SampleEmbeddingHelper,
+    TrainingHelper,
+    dynamic_decode,
+)
+from ._dynamic_rnn import DynamicRNN
 from .py_func import PyFuncRegistry, py_func
 from .reader import create_py_reader_by_data, double_buffer, py_reader, read_file
 from .._modules import make as _make

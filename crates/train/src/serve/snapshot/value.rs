@@ -26,8 +26,8 @@ pub(in crate::serve) fn write_value(
         head.u8(tensor.dtype().code() as u8).dims(&tensor.shape().to_i64());
     };
     let tensors: Vec<&Tensor> = match value {
-        // Servers never have a table that is only read.
-        Value::Empty | Value::Keyed(_) => {
+        // Servers never have a table that is only read, nor steps of a loop that a gradient waits for.
+        Value::Empty | Value::Steps(_) | Value::Keyed(_) => {
             head.u8(0);
             Vec::new()
         }
@@ -76,7 +76,7 @@ pub(in crate::serve) fn read_value(file: &mut FileReader) -> Result<(String, Val
         Value::Array(all) => {
             all.iter_mut().try_for_each(|tensor| file.read(tensor.bytes_mut()))?;
         }
-        Value::Empty | Value::Shared(_) | Value::Keyed(_) => {}
+        Value::Empty | Value::Shared(_) | Value::Steps(_) | Value::Keyed(_) => {}
     }
     Ok((name, shell))
 }

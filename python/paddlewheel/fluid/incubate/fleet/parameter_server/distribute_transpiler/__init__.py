@@ -1,5 +1,7 @@
 """The fleet of trainers and parameter servers."""
 
+import logging
+import socket
 import sys
 
 from ......_core import global_scope
@@ -31,6 +33,16 @@ NO_STRATEGY = (
 )
 
 
+def _listens(endpoint):
+    """Whether a process takes connections there."""
+    host, _, port = endpoint.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
 class DistributedTranspiler(Fleet):
     """Trainers and parameter servers: one script, two roles."""
 
@@ -39,6 +51,7 @@ class DistributedTranspiler(Fleet):
         self.startup_program = None
         self.main_program = None
         self._origin_program = None
+        self._waits = True
 
     def distributed_optimizer(self, optimizer, strategy=None):
         """An optimizer whose `minimize` also splits the programs for this process."""
@@ -65,7 +78,8 @@ class DistributedTranspiler(Fleet):
         self._origin_program = self._native.origin()
         programs = self._native.server_programs() or (main, startup)
         self.main_program, self.startup_program = programs
-        if config.wait_port:
+        self._waits = bool(config.wait_port)
+        if self._waits:
             self._native.wait_for_servers()
 
     def init_worker(self):
@@ -87,8 +101,19 @@ class DistributedTranspiler(Fleet):
             sys.exit(code)
 
     def stop_worker(self):
-        """This trainer has finished: its queue is sent, and servers are told."""
-        self._need().stop_worker(global_scope())
+        """This trainer has finished: its queue is sent, and servers are told.
+
+        A script that does not wait for servers (`wait_port = False`) ends without them if none is there."""
+        native = self._need()
+        endpoints = self.server_endpoints()
+        if not self._waits and not any(_listens(endpoint) for endpoint in endpoints):
+            logging.warning(
+                "stop_worker: no server listens at %s, and wait_port is False: no server learns that this trainer "
+                "has finished",
+                ", ".join(endpoints),
+            )
+            return
+        native.stop_worker(global_scope())
 
     def save_persistables(self, executor, dirname, main_program=None):
         """Saves parameters and optimizer state as they are on the servers now."""
