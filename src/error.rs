@@ -24,6 +24,9 @@ pub enum Error {
     /// Of the connection to servers.
     #[error(transparent)]
     Ps(#[from] ps::Error),
+    /// Of a program that is split over servers.
+    #[error(transparent)]
+    Transpile(#[from] transpile::Error),
     /// Of a run or a file.
     #[error(transparent)]
     Train(#[from] train::Error),

@@ -44,6 +44,7 @@ pub use program;
 pub use ps;
 pub use tensor;
 pub use train;
+pub use transpile;
 
 pub use error::{Error, Result};
 pub use job::{Member, Serving, Trainer};

@@ -4,9 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use base::Endpoint;
 use ps::access::keyed::{KeyRing, Keys};
 use ps::access::tls::{CertificateFiles, Tls};
-use ps::{Access, Endpoint, Secret};
+use ps::{Access, Secret};
 
 use crate::env::{self, EnvVars};
 use crate::error::{Error, Result};

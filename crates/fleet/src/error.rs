@@ -4,8 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use base::DidYouMean;
-use ps::Endpoint;
+use base::{BadEndpoint, DidYouMean, Endpoint};
 
 /// What can go wrong when a process finds its place in a cluster, or starts one.
 #[derive(thiserror::Error)]
@@ -119,6 +118,9 @@ pub enum Error {
     /// Text that is no end point.
     #[error(transparent)]
     Endpoint(#[from] ps::Error),
+    /// A program that cannot be split over servers.
+    #[error(transparent)]
+    Transpile(#[from] transpile::Error),
     /// What training itself complains of.
     #[error(transparent)]
     Train(#[from] train::Error),
@@ -360,6 +362,12 @@ pub enum Error {
     /// The system would not let signals be watched.
     #[error("cannot watch for signals: {0}")]
     Signals(io::Error),
+}
+
+impl From<BadEndpoint> for Error {
+    fn from(bad: BadEndpoint) -> Self {
+        Error::Endpoint(bad.into())
+    }
 }
 
 /// Reads like `Display`: a `main` that returns it prints a sentence.

@@ -13,8 +13,8 @@ use program::{Builder, Distributed, OpDesc, Program, Var};
 use train::io::{self, Fitted, JobScope, SaveInference};
 use train::remote::{Log, usual_log};
 use train::serve::Serving;
-use train::transpile::{self, Dispatch, Job, Transpiled};
 use train::{Executor, Feed, Scope, TrainerJob};
+use transpile::{Dispatch, Job, Transpiled};
 
 use crate::access;
 use crate::error::{Error, Result};

@@ -1,7 +1,7 @@
 //! Lines a fleet writes for people, in Fluid's words.
 
+use base::Endpoint;
 use program::distributed::Mode;
-use ps::Endpoint;
 use ps::lines::Line;
 
 use crate::role::repr;

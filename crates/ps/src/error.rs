@@ -1,9 +1,8 @@
 //! Errors between trainers and servers.
 
-use std::str::FromStr;
+use base::{BadEndpoint, Endpoint};
 
 use crate::budget::Overfull;
-use crate::endpoint::Endpoint;
 use crate::failure::Failure;
 use crate::recovery::{NoCommonCut, TermState};
 use crate::refusal::Refusal;
@@ -14,8 +13,8 @@ use crate::unproved::{SECRET_BYTES_MIN, Unproved};
 #[derive(thiserror::Error)]
 pub enum Error {
     /// Text that should be `host:port`.
-    #[error("`{0}` is not an end point: `host:port` is needed, such as 127.0.0.1:6174")]
-    BadEndpoint(String),
+    #[error(transparent)]
+    BadEndpoint(#[from] BadEndpoint),
 
     /// Bytes that are not one of our messages.
     #[error("not a message of this protocol: {0}")]
@@ -276,14 +275,6 @@ fn unproved_words(why: &Unproved) -> String {
 impl std::fmt::Debug for Error {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         std::fmt::Display::fmt(self, f)
-    }
-}
-
-impl FromStr for Endpoint {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        Endpoint::read(text).ok_or_else(|| Error::BadEndpoint(text.to_string()))
     }
 }
 

@@ -9,10 +9,9 @@ use std::io::Write;
 use std::sync::Mutex;
 use std::time::{Duration, SystemTime};
 
-use base::EvenIfPoisoned;
+use base::{Endpoint, EvenIfPoisoned};
 use metrics::CalendarTime;
 
-use crate::endpoint::Endpoint;
 use crate::error::trainers_have;
 
 /// Lines that are remembered in order to write them once.

@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, LazyLock, OnceLock};
 
+use base::Endpoint;
 use fleet::ready::{self, Watch};
-use ps::Endpoint;
 use ps::lines::{Line, Severity};
 use pyo3::prelude::*;
 use train::TrainerJob;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ps::Endpoint;
+use base::Endpoint;
 use ps::message::{Grad, Hello, LookUp, Push, Reply};
 use ps::server::{Apply, Server, ServerConfig};
 use ps::tcp::{Client, Listener, Patience, Stop};

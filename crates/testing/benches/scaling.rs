@@ -18,8 +18,8 @@ use tensor::{DType, Tensor};
 use testing::cluster::free_endpoints;
 use testing::turns::{self, Servers, Workers};
 use train::serve::Serving;
-use train::transpile::{self, Config, Job, RoundRobin};
 use train::{Feed, Scope, Trainer};
+use transpile::{Config, Job, RoundRobin};
 
 const WIDTH: usize = 8;
 const BATCH: usize = 1000;

@@ -8,7 +8,7 @@ use ps::message::LookUp;
 use ps::server::Store;
 use tensor::{DType, mix};
 use train::serve::{BlockStore, server_op};
-use train::transpile::{Config, Job, RoundRobin, transpile};
+use transpile::{Config, Job, RoundRobin, transpile};
 
 use crate::stores::{id_of, started_server};
 

@@ -7,10 +7,11 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+use base::Endpoint;
 use ps::message::{Barrier, Complete, Grad, Hello, LookUp, Pull, Push, Save, VarInfo};
 use ps::server::{Size, Store, Unit};
 use ps::tcp::{Client, Patience};
-use ps::{Endpoint, Refusal, TrainerId, VarId};
+use ps::{Refusal, TrainerId, VarId};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tensor::{Tensor, Value};
 

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use base::Endpoint;
+use ps::Access;
 use ps::rendezvous::{Report, Side};
 use ps::tcp::{Membership, Mesh, MeshSettings, Patience, Rendezvous};
-use ps::{Access, Endpoint};
 
 /// How long somebody is waited for.
 const LIMIT: Duration = Duration::from_secs(60);

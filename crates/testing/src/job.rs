@@ -18,8 +18,8 @@ use train::io::{self, JobScope};
 use train::parallel::{LossScale, Parallel, split};
 use train::remote::{CommunicatorConfig, Staleness};
 use train::serve::Serving;
-use train::transpile::{self, Config, Job as Names, RoundRobin, Threads, Transpiled};
 use train::{Executor, Feed, Scope};
+use transpile::{Config, Job as Names, RoundRobin, Threads, Transpiled};
 
 use crate::cluster::free_endpoints;
 

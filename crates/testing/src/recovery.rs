@@ -17,8 +17,8 @@ use tensor::{Tensor, Value};
 use train::io::JobScope;
 use train::remote::{CommunicatorConfig, Log};
 use train::serve::BlockStore;
-use train::transpile::{self, Config, Job as Names, RoundRobin, Transpiled};
 use train::{Feed, Scope, TrainerJob};
+use transpile::{Config, Job as Names, RoundRobin, Transpiled};
 
 use crate::cluster::free_endpoints;
 use crate::stores::started_server;

@@ -4,9 +4,10 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use base::Endpoint;
+use ps::Access;
 use ps::server::{End, Server, ServerConfig};
 use ps::tcp::{Listener, Stop};
-use ps::{Access, Endpoint};
 
 use crate::sim::{Book, Ledger, vars};
 

@@ -13,8 +13,8 @@ use ps::server::{Size, Store};
 use ps::{TrainerId, VarId};
 use tensor::{DType, Rows, Tensor, Value, mix};
 use train::serve::{BlockStore, server_op};
-use train::transpile::{Config, Job, RoundRobin, Threads, Transpiled, transpile};
 use train::{Executor, Feed, Scope};
+use transpile::{Config, Job, RoundRobin, Threads, Transpiled, transpile};
 
 /// The program of a server, and its scope after the startup program ran.
 pub fn started_server(split: &Transpiled, endpoint: &str) -> (Program, Scope) {

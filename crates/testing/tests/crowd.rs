@@ -5,10 +5,11 @@
 use std::sync::{Arc, Barrier as Wall, Mutex};
 use std::thread;
 
+use base::Endpoint;
+use ps::VarId;
 use ps::message::{Barrier, Complete, Grad, Hello, Pull, Push};
 use ps::server::{End, Server, ServerConfig};
 use ps::tcp::{Client, Listener, Patience, Stop};
-use ps::{Endpoint, VarId};
 use tensor::{Tensor, Value};
 use testing::crowd::{Sum, Use, vars};
 

@@ -6,9 +6,10 @@ use std::net::{TcpListener, TcpStream};
 use std::thread;
 use std::time::Duration;
 
+use base::Endpoint;
 use ps::rendezvous::{Place, Report, Side};
 use ps::tcp::{Rendezvous, find_others};
-use ps::{Access, Endpoint, Error};
+use ps::{Access, Error};
 
 const LONG: Duration = Duration::from_secs(60);
 

@@ -11,8 +11,8 @@ use ps::server::{CutRecord, Server, ServerConfig, Store};
 use testing::stores::{Model, OUTPUTS, Servers, TableKind};
 use train::remote::Log;
 use train::serve::SnapshotSettings;
-use train::transpile::Config;
 use train::{BadSnapshot, Error};
+use transpile::Config;
 
 type MakeOptimizer = fn(LearningRate) -> Optimizer;
 

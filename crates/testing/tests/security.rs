@@ -13,13 +13,14 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use base::Endpoint;
 use ps::access::proof::{Service, Unproved};
 use ps::frame::{self, Frame};
 use ps::message::{Grad, Hello, Ping, Pull, Push, Reply, Request, VarInfo};
 use ps::rendezvous::Side;
 use ps::server::{Apply, ServerConfig};
 use ps::tcp::{Client, ClientGroup, Listener, Patience, enter, find_others};
-use ps::{Access, Endpoint, Error, Refusal, Secret, VarId};
+use ps::{Access, Error, Refusal, Secret, VarId};
 use tensor::{Tensor, Value};
 use testing::cluster::free_endpoints;
 use testing::crowd::Use;

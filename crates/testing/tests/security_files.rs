@@ -15,8 +15,8 @@ use testing::linear::Linear;
 use testing::session::Session;
 use train::io::{self, SaveInference};
 use train::serve::{BlockStore, server_op};
-use train::transpile::{Config, Job, RoundRobin, transpile};
 use train::{Error, Scope};
+use transpile::{Config, Job, RoundRobin, transpile};
 
 const SERVER: &str = "127.0.0.1:7001";
 

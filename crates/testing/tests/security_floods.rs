@@ -7,12 +7,13 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
 
+use base::Endpoint;
 use ps::access::proof::Service;
 use ps::frame::{self, FRAME_BYTES_MAX, Frame};
 use ps::message::{Barrier, Complete, Grad, Hello, LookUp, Pull, Push, Reply, Request, VarInfo};
 use ps::server::{Apply, ServerConfig};
 use ps::tcp::{Client, ClientGroup, Patience, enter};
-use ps::{Access, Endpoint, Error, Refusal, Secret};
+use ps::{Access, Error, Refusal, Secret};
 use tensor::{Rows, Tensor, Value};
 use testing::cluster::wait_until;
 use testing::crowd;

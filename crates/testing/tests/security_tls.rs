@@ -9,12 +9,13 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+use base::Endpoint;
 use ps::access::tls::{CertificateFiles, Tls};
 use ps::message::{Barrier, Complete, Grad, Hello, LookUp, Pull, Push, Reply};
 use ps::rendezvous::Side;
 use ps::server::{Apply, End, ServerConfig};
 use ps::tcp::{Client, ClientGroup, Listener, Patience, find_others};
-use ps::{Access, CertificateFault, Endpoint, Error, Secret, TlsFailure};
+use ps::{Access, CertificateFault, Error, Secret, TlsFailure};
 use tensor::{Rows, Tensor, Value};
 use testing::cluster::{free_endpoints, take_local_name};
 use testing::doors::{join, meeting};

@@ -20,7 +20,7 @@ use testing::linear::{LR, Linear, N_ROWS, grad};
 use train::Scope;
 use train::io::JobScope;
 use train::serve::{BlockStore, server_op};
-use train::transpile::{Config, Job, RoundRobin, transpile};
+use transpile::{Config, Job, RoundRobin, transpile};
 
 const SERVER: &str = "127.0.0.1:7001";
 const HALVING: Linear = Linear { table: true, is_distributed: false, halving: true };

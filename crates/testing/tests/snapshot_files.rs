@@ -17,8 +17,8 @@ use tempfile::TempDir;
 use testing::stores::{Model, OUTPUTS, Servers, TableKind};
 use testing::{big_table, kept_snapshots};
 use train::serve::SnapshotSettings;
-use train::transpile::Config;
 use train::{BadSnapshot, Error};
+use transpile::Config;
 
 fn model() -> Model {
     let optimizer = |rate: LearningRate| Optimizer::new(Sgd, rate);

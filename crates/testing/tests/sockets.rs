@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use base::Endpoint;
 use ps::access::proof::Service;
 use ps::frame::{self, FRAME_BYTES_MAX, Frame};
 use ps::message::{
@@ -14,7 +15,7 @@ use ps::message::{
 };
 use ps::server::{Apply, End, ServerConfig};
 use ps::tcp::{Client, ClientGroup, LostProcess, Patience, Ticket, enter};
-use ps::{Access, Endpoint, Error, Refusal, VarId};
+use ps::{Access, Error, Refusal, VarId};
 use tensor::{Rows, Tensor, Value};
 use testing::served::Served;
 use testing::sim::{GRAD, SHARED_VAR, TABLE, grad, vars};

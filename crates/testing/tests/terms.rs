@@ -5,13 +5,14 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use base::Endpoint;
 use ps::message::{
     Complete, Given, Hello, Leave, Pull, Push, Ready, Recall, Recollection, Reply, VERSION, WantCut,
 };
 use ps::recovery::{Term, common};
 use ps::server::{Apply, End, Server, ServerConfig};
 use ps::tcp::{Client, Listener, Patience, Stop, join};
-use ps::{Endpoint, Error, Refusal};
+use ps::{Error, Refusal};
 use testing::sim::{Book, Disk, SHARED_VAR, grad, vars};
 
 const TRAINERS: u32 = 2;

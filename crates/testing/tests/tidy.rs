@@ -21,43 +21,86 @@ const EDGES: &[(&str, &[&str])] = &[
     ("durable", &[]),
     ("tensor", &[]),
     ("program", &["base", "tensor"]),
+    ("transpile", &["base", "tensor", "program"]),
     ("metrics", &["base"]),
     ("data", &["base", "durable", "tensor", "metrics"]),
     ("logging", &["base", "metrics"]),
     ("monitor", &["base", "durable", "metrics"]),
     ("ps", &["base", "durable", "tensor", "metrics"]),
-    ("train", &["base", "durable", "tensor", "program", "metrics", "data", "ps"]),
+    ("train", &["base", "durable", "tensor", "program", "transpile", "metrics", "data", "ps"]),
     (
         "fleet",
         &[
-            "base", "durable", "tensor", "program", "metrics", "data", "logging", "monitor", "ps",
+            "base",
+            "durable",
+            "tensor",
+            "program",
+            "transpile",
+            "metrics",
+            "data",
+            "logging",
+            "monitor",
+            "ps",
             "train",
         ],
     ),
     ("export", &["base", "durable", "tensor", "program", "metrics", "train"]),
     ("ctr", &["base", "tensor", "program", "metrics", "data", "train", "fleet"]),
     ("predict", &["base", "tensor", "program", "metrics", "data", "monitor", "train", "ctr"]),
-    ("cli", &["program", "data", "ps", "fleet", "export", "ctr", "predict"]),
+    ("cli", &["base", "program", "data", "fleet", "export", "ctr", "predict"]),
     (
         "python",
         &[
-            "base", "tensor", "program", "data", "ps", "train", "fleet", "export", "ctr",
-            "predict", "cli",
+            "base",
+            "tensor",
+            "program",
+            "transpile",
+            "data",
+            "ps",
+            "train",
+            "fleet",
+            "export",
+            "ctr",
+            "predict",
+            "cli",
         ],
     ),
     (
         "testing",
         &[
-            "base", "durable", "tensor", "program", "metrics", "data", "monitor", "ps", "train",
-            "fleet", "predict", "cli",
+            "base",
+            "durable",
+            "tensor",
+            "program",
+            "transpile",
+            "metrics",
+            "data",
+            "monitor",
+            "ps",
+            "train",
+            "fleet",
+            "predict",
+            "cli",
         ],
     ),
 ];
 
 /// What the package at the root shows of the workspace.
 const FACADE: &[&str] = &[
-    "base", "tensor", "program", "metrics", "data", "logging", "monitor", "ps", "train", "fleet",
-    "export", "ctr", "predict",
+    "base",
+    "tensor",
+    "program",
+    "transpile",
+    "metrics",
+    "data",
+    "logging",
+    "monitor",
+    "ps",
+    "train",
+    "fleet",
+    "export",
+    "ctr",
+    "predict",
 ];
 
 /// Where files lie that are neither code nor documents.
@@ -241,7 +284,7 @@ fn only_one_module_knows_poisoned_locks() {
 
 #[test]
 fn the_pure_crates_touch_no_file_thread_or_clock() {
-    let pure = ["crates/tensor/src/", "crates/program/src/"];
+    let pure = ["crates/tensor/src/", "crates/program/src/", "crates/transpile/src/"];
     let bound = |name: &str| pure.iter().any(|folder| name.starts_with(folder));
     let words = ["std::fs", "std::thread", "std::time", "std::process", "std::io"];
     let mut found = Vec::new();
@@ -250,7 +293,7 @@ fn the_pure_crates_touch_no_file_thread_or_clock() {
         let lines = code.lines().filter(|line| words.iter().any(|word| line.contains(word)));
         found.extend(lines.map(|line| format!("{name}: {}", line.trim())));
     }
-    none("`tensor` and `program` compute and do nothing else", found);
+    none("`tensor`, `program` and `transpile` compute and do nothing else", found);
 }
 
 /// The machine's clock may jump. What waits, expires or is measured uses a clock that does not.

@@ -22,9 +22,8 @@ mod row_set;
 mod scope;
 pub mod serve;
 pub mod server_list;
-mod table_bytes;
+pub mod table;
 mod trainer;
-pub mod transpile;
 
 pub use error::{BadSnapshot, Error, FileState, Result};
 pub use executor::{Executor, Feed, Options, PackedWeights};

@@ -3,7 +3,7 @@
 //! Kubeflow's PaddleJob sets it. It also helps `mpirun` and `srun` on several machines: ranks and
 //! roles come from there, addresses from the rendezvous.
 
-use ps::Endpoint;
+use base::Endpoint;
 use ps::rendezvous::{Report, Side};
 use ps::tcp::Rendezvous;
 

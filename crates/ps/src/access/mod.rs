@@ -17,7 +17,8 @@ mod verifiers;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use crate::endpoint::Endpoint;
+use base::Endpoint;
+
 use crate::error::{Error, Result};
 use crate::tls_failure::TlsFailure;
 use crate::unproved::SECRET_BYTES_MIN;

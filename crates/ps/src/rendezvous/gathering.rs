@@ -3,8 +3,9 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
+use base::Endpoint;
+
 use super::{Place, Report, Side};
-use crate::endpoint::Endpoint;
 use crate::ids::ConnId;
 
 /// The outcome of a report.

@@ -10,7 +10,7 @@ mod text;
 pub use gathering::{Gathering, ReportOutcome};
 pub(crate) use text::LINE_BYTES_MAX;
 
-use crate::endpoint::Endpoint;
+use base::Endpoint;
 
 /// The role of a process in a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,7 +1,8 @@
 //! Reports and answers as lines of text.
 
+use base::Endpoint;
+
 use super::{Place, RendezvousReply, Report, Side};
-use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
 
 /// The first field of a report: another version is another word.
@@ -133,7 +134,7 @@ fn endpoints(text: &str) -> Result<Vec<Endpoint>> {
     if text == NONE {
         return Ok(Vec::new());
     }
-    text.split(',').map(str::parse).collect()
+    text.split(',').map(|text| Ok(text.parse()?)).collect()
 }
 
 #[cfg(test)]

@@ -6,12 +6,13 @@ use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
+use base::Endpoint;
+
 use super::{Clock, READ_TIMEOUT, Stream, is_timeout};
 use crate::access::guesses::Guesses;
 use crate::access::keyed::ShownKey;
 use crate::access::proof::{Accepting, Connecting, Prove, Service, Transport, Unproved};
 use crate::access::{Access, random};
-use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
 use crate::ids::Millis;
 use crate::lines;

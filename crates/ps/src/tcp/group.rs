@@ -2,10 +2,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use base::EvenIfPoisoned;
+use base::{Endpoint, EvenIfPoisoned};
 
 use crate::access::Access;
-use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
 use crate::refusal::Refusal;
 use crate::shm::SharedMemory;

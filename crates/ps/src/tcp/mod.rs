@@ -21,6 +21,8 @@ use std::os::unix::net::{SocketAddr as UnixAddr, UnixStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use base::Endpoint;
+
 pub use client::{Client, Patience, Ticket};
 pub use entrance::enter;
 pub use group::{ClientGroup, LostProcess, Stops};
@@ -33,7 +35,6 @@ pub use serve::{Listener, Stop};
 use crate::access::proof::{Service, Transport};
 use crate::access::{Access, Distance};
 use crate::counters::NETWORK;
-use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
 use crate::ids::Millis;
 use crate::lines;

@@ -17,7 +17,7 @@ use ps::{ConnId, Millis, Refusal, VarId};
 use tensor::{Rows, Tensor, Value};
 use train::Scope;
 use train::serve::{BlockStore, server_op};
-use train::transpile::{Config as SplitConfig, Job, RoundRobin, transpile};
+use transpile::{Config as SplitConfig, Job, RoundRobin, transpile};
 
 use super::Target;
 use crate::linear::{Linear, grad};

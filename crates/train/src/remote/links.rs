@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
+use base::{BadEndpoint, Endpoint};
 use program::Distributed;
 use program::distributed::{Origin, ServerId};
 use ps::lines;
 use ps::message::{Given, Hello, Leave, Recollection, Reply, VarInfo};
 use ps::tcp::{self, Client, ClientGroup, LostProcess, MeshSettings, Patience, Stops};
-use ps::{Endpoint, Refusal, SharedMemory, TrainerId};
+use ps::{Refusal, SharedMemory, TrainerId};
 
 use super::job_start::{JobStart, held};
 use super::locks::{Ordered, OrderedGuard, Rank};
@@ -509,7 +510,7 @@ impl Links {
             }
         };
         let endpoints = endpoints.iter().map(|endpoint| endpoint.parse());
-        let endpoints = endpoints.collect::<ps::Result<Vec<Endpoint>>>()?;
+        let endpoints = endpoints.collect::<std::result::Result<Vec<Endpoint>, BadEndpoint>>()?;
         // Nothing is locked meanwhile: it may take long.
         wait_ready(&endpoints).map_err(Error::NotReady)?;
         if let Some(me) = &mut self.state().me {

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use base::Endpoint;
+use ps::Access;
 use ps::lines::Line;
 use ps::tcp::{Patience, Stops};
-use ps::{Access, Endpoint};
 
 use super::cuts::REDO_BYTES;
 use super::job_start::JobStart;

@@ -31,12 +31,13 @@ use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::Duration;
 
+use base::Endpoint;
 use program::distributed::Applies;
 use program::{OpDesc, Program};
+use ps::Access;
 use ps::lines::{self, Line};
 use ps::server::{Apply, End, Server, ServerConfig, Store};
 use ps::tcp::{Listener, Stop, half_of_memory};
-use ps::{Access, Endpoint};
 
 pub use keeping::SnapshotSettings;
 use port_file::PortFile;

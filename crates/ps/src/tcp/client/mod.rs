@@ -11,7 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
 use std::thread;
 use std::time::Duration;
 
-use base::EvenIfPoisoned;
+use base::{Endpoint, EvenIfPoisoned};
 use metrics::{Seconds, WaitingStep};
 use tensor::{Pool, Tensor};
 
@@ -19,7 +19,6 @@ use super::group::{ClientGroup, LostProcess, Stops};
 use super::{Clock, Patient, Stream, sum_of};
 use crate::access::Access;
 use crate::counters::WAITING;
-use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
 use crate::frame::{self, Frame};
 use crate::ids::Millis;

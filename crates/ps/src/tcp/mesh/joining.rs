@@ -5,14 +5,13 @@ use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
 use std::time::{Duration, Instant};
 
-use base::EvenIfPoisoned;
+use base::{Endpoint, EvenIfPoisoned};
 
 use super::{Membership, MeshSettings};
 use crate::access::Access;
 use crate::access::keyed::ShownKey;
 use crate::access::proof::Service;
 use crate::collective::{Failure, PeerHello, PeerMessage};
-use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
 use crate::frame::{self, Frame, HEAD_BYTES, Head};
 use crate::ids::Millis;

@@ -13,7 +13,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use base::EvenIfPoisoned;
+use base::{Endpoint, EvenIfPoisoned};
 use metrics::{Seconds, WaitingStep};
 use tensor::Value;
 
@@ -23,7 +23,6 @@ use super::{Stream, sum_of};
 use crate::access::Access;
 use crate::collective::{Collective, Exchanged, Exchanges, Failure, Outgoing, PeerMessage, Terms};
 use crate::counters::WAITING;
-use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
 use crate::lines::{self, Line};
 use crate::shm::SharedMemory;

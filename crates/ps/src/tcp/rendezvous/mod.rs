@@ -11,13 +11,14 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use base::Endpoint;
+
 use super::{
     Patient, Stream, StreamInput, Way, access_at, addresses, check_access, is_of_this_machine,
     is_timeout,
 };
 use crate::access::Access;
 use crate::access::proof::Service;
-use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
 use crate::rendezvous::{LINE_BYTES_MAX, Place, RendezvousReply, Report, Side};
 

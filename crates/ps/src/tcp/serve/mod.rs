@@ -31,14 +31,13 @@ use super::{
 use crate::access::Access;
 use crate::budget::Budget;
 use crate::counters::{self, BUSY};
-use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
 use crate::ids::{ConnId, Millis};
 use crate::lines::{self, Severity};
 use crate::message::Reply;
 use crate::refusal::Refusal;
 use crate::server::{Action, End, Server, ServerMemory, Store, Work};
-use base::EvenIfPoisoned;
+use base::{Endpoint, EvenIfPoisoned};
 use conn::{Conn, Need};
 use poller::{Poller, Token};
 use published::Published;

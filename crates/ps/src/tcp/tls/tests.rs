@@ -2,10 +2,11 @@ use std::net::TcpListener;
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
+use base::Endpoint;
+
 use super::*;
 use crate::access::proof::{Service, Unproved};
 use crate::access::{Access, Secret};
-use crate::endpoint::Endpoint;
 use crate::error::Error;
 use crate::tcp::entrance::{PROOF_TIME, Porch, Proving};
 use crate::tcp::{Stream, Way};

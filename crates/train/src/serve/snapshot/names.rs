@@ -1,6 +1,6 @@
 //! Which rows a table has: numbers and places of rows in a file, and rows that wait.
 
-use ps::table::RowNames;
+use crate::table::RowNames;
 
 use super::fields::{FieldReader, Fields, u32s, u64s};
 use super::file::{FileReader, Kind};

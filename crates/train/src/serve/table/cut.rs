@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 
-use ps::table::{EntryFilter, NamesCursor, RowNames};
 use tensor::{DType, Shape, Tensor, Value};
+
+use crate::table::{EntryFilter, NamesCursor, RowNames};
 
 use super::tracking::Extent;
 use super::{KeptVar, Shared, Updater};

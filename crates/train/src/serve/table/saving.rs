@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use program::distributed::Spread;
-use ps::table::{EntryFilter, NamesCursor, RowNames};
 use tensor::{DType, OtherRow, Tensor, Value};
+
+use crate::table::{EntryFilter, NamesCursor, RowNames};
 
 use crate::error::Result;
 use crate::folder::Stage;

@@ -12,8 +12,9 @@ mod memory;
 mod rule;
 mod saving;
 
-use ps::table::{EntryFilter, RowIndex};
 use tensor::{RowInit, Rows, Shape, Tensor, Value, is_row};
+
+use crate::table::{EntryFilter, RowIndex};
 
 use self::loading::SlabLoad;
 use super::saving::{Files, Moment};
@@ -442,7 +443,7 @@ fn row_vars<'a>(scope: &'a Scope, vars: &'a [SlabVar]) -> RowVars<'a> {
 
 #[cfg(test)]
 mod tests {
-    use ps::table::EntryRule;
+    use program::distributed::EntryRule;
     use tensor::{DType, Distribution};
 
     use super::*;

@@ -1,7 +1,8 @@
 //! Cuts of a table of which the touched rows exist.
 
-use ps::table::NamesCursor;
 use tensor::{RowInit, Shape, Value};
+
+use crate::table::NamesCursor;
 
 use super::loading::SlabLoad;
 use super::saving::is_behind;

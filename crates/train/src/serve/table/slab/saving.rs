@@ -1,7 +1,8 @@
 //! Saves of a table of which the touched rows exist. The table is held for moments only, however many rows it has.
 
-use ps::table::RowNames;
 use tensor::DType;
+
+use crate::table::RowNames;
 
 use super::Slab;
 use super::cut::N_NAMES;

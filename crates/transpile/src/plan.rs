@@ -9,7 +9,7 @@ use program::distributed::{
 use program::{OpDesc, Program, VarKind, role};
 
 use super::config::{Config, Job};
-use super::on_touch;
+use super::entries::entries;
 use super::pieces::{piece, rows_of, servers_of};
 use super::split::{self, Dispatch};
 use super::table;
@@ -138,7 +138,7 @@ impl JobPlan {
             lr_ops: lr_ops(main),
             moved: HashSet::new(),
             unused: HashSet::new(),
-            entries: on_touch::entries(main)?,
+            entries: entries(main)?,
             counter: None,
             warnings: Vec::new(),
         };

@@ -7,23 +7,23 @@
 
 use std::collections::BTreeMap;
 
-use program::distributed::{ENTRY, PlacedKind, Placement, Spread};
+use program::distributed::{
+    ENTRY, PlacedKind, Placement, Spread, TableTooLarge, WHOLE_BYTES_MAX, table_bytes,
+};
 use program::op::{Untouched, row_init};
 use program::{OpDesc, Program, VarKind};
-use ps::table::EntryRule;
 use tensor::{DType, Distribution, RowInit};
 
 use super::plan::{JobPlan, Param};
 use super::server::Threads;
 use crate::error::{Error, Result};
-use crate::table_bytes::{WHOLE_BYTES_MAX, table_bytes};
 
 /// Marks an init op whose variable is made row by row.
 pub(crate) const ON_TOUCH: &str = "on_touch";
 /// Attribute of `listen_and_serv`: how rows start, `name=words`.
-pub(crate) const ROW_INIT: &str = "row_init";
+pub const ROW_INIT: &str = "row_init";
 /// Attribute of `listen_and_serv`: which rows a table takes in, `name=rule`.
-pub(crate) const ROW_ENTRY: &str = "row_entry";
+pub const ROW_ENTRY: &str = "row_entry";
 
 /// A table of normal numbers up to this size is made whole, as on one machine.
 const NORMAL_BYTES_MAX: u64 = 64 << 20;
@@ -147,7 +147,7 @@ fn is_countable(dims: &[i64]) -> bool {
 
 /// That nobody can hold a table, which must be whole.
 fn too_large(param: &Param, why: String) -> Error {
-    Error::TableTooLarge { table: param.name.clone(), n_bytes: table_bytes(&param.dims), why }
+    TableTooLarge { table: param.name.clone(), n_bytes: table_bytes(&param.dims), why }.into()
 }
 
 /// How the rows of a variable start, if one init op says so row by row.
@@ -192,34 +192,6 @@ fn has_entry(main: &Program, slice: &str) -> bool {
     let listen = main.block(0).ops.iter().find(|op| op.kind == "listen_and_serv");
     let rules = listen.and_then(|op| op.attrs.strs(ROW_ENTRY).ok()).unwrap_or(&[]);
     rules.iter().any(|rule| rule.split_once('=').is_some_and(|(name, _)| name == slice))
-}
-
-/// Entry rules of tables, by the tables' names: what their look-ups say.
-pub(super) fn entries(main: &Program) -> Result<BTreeMap<String, String>> {
-    let mut found: BTreeMap<String, String> = BTreeMap::new();
-    let mut free = Vec::new();
-    for op in main.blocks().iter().flat_map(|block| &block.ops).filter(|op| op.traits().looks_up) {
-        let Some(table) = op.input_names("W").first() else { continue };
-        let rule = op.attrs.str(ENTRY, "none")?;
-        if rule == "none" {
-            free.push(table);
-            continue;
-        }
-        let (table, rule) = (table.clone(), rule.to_string());
-        if rule.parse::<EntryRule>().is_err() {
-            return Err(Error::EntryRule { table, rule });
-        }
-        if let Some(other) = found.insert(table.clone(), rule.clone()).filter(|o| *o != rule) {
-            return Err(Error::EntryRules { table, rules: [other, rule] });
-        }
-    }
-    match free.into_iter().find_map(|table| found.get_key_value(table)) {
-        Some((table, rule)) => {
-            let rules = ["none".to_string(), rule.clone()];
-            Err(Error::EntryRules { table: table.clone(), rules })
-        }
-        None => Ok(found),
-    }
 }
 
 impl JobPlan {

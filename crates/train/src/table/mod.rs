@@ -10,6 +10,6 @@ mod entry;
 mod hash;
 mod index;
 
-pub use entry::{EntryFilter, EntryRule};
+pub use entry::EntryFilter;
 pub use hash::KeyMap;
 pub use index::{NamesCursor, RowIndex, RowNames};

@@ -1,8 +1,8 @@
 //! GEO: trainers keep their whole program and exchange differences; servers add them up.
 
-use program::distributed::difference_of;
 use program::distributed::ops::SendOp;
 use program::distributed::route::PARAM_INIT;
+use program::distributed::{WHOLE_BYTES_MAX, difference_of, table_bytes};
 use program::{Meta, OpDesc, Program, VarDesc, VarKind, role};
 use tensor::DType;
 
@@ -10,7 +10,6 @@ use super::make::{self, with_role};
 use super::plan::{JobPlan, Param};
 use super::server::Server;
 use crate::error::Result;
-use crate::table_bytes::{WHOLE_BYTES_MAX, table_bytes};
 
 impl Param {
     fn delta_meta(&self, meta: &Meta, dims: &[i64]) -> Meta {

@@ -1,16 +1,19 @@
 //! Turns one program into the programs of a job: one for trainers and one for each server.
 //!
-//! Programs in, programs out: no I/O happens here. The main and startup programs are rewritten in
+//! Programs in, programs out: the manifest has no crate that does I/O or knows a protocol. The main and startup programs are rewritten in
 //! place for the trainer. The servers' programs are made from copies of the originals, so both can
 //! be made at any time.
 
-pub(crate) mod collective;
+mod collective;
 mod config;
+mod entries;
+mod error;
 mod geo;
 mod lookups;
 mod make;
 mod mt19937;
-pub(crate) mod on_touch;
+mod numbers;
+mod on_touch;
 mod pieces;
 mod plan;
 mod resplit;
@@ -24,14 +27,15 @@ use std::sync::Arc;
 
 use program::{Distributed, Program};
 
-pub use collective::{CollectiveJob, CollectiveMode, transpile_collective};
+pub use collective::{CollectiveJob, CollectiveMode, add_up_gradients, transpile_collective};
 pub use config::{Config, Job};
+pub use error::{Error, Result};
+pub use on_touch::{ROW_ENTRY, ROW_INIT};
 pub use resplit::{Original, TrainerPrograms};
 pub use server::Threads;
 pub use split::{Dispatch, HashName, MIN_BLOCK_SIZE, RoundRobin, SharedDispatch, slice_variable};
 
 use self::plan::JobPlan;
-use crate::error::Result;
 
 /// A job's programs, once they have been split.
 #[derive(Debug)]

@@ -96,7 +96,7 @@ impl Job {
             return Err(Error::NoEndpoints);
         }
         for (at, text) in self.endpoints.iter().enumerate() {
-            let parsed = text.parse::<ps::Endpoint>();
+            let parsed = text.parse::<base::Endpoint>();
             parsed.map_err(|source| Error::Endpoint { text: text.clone(), source })?;
             if self.endpoints[..at].contains(text) {
                 return Err(Error::EndpointTwice { endpoint: text.clone() });

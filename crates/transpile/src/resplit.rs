@@ -73,7 +73,8 @@ impl Original {
         Self::of_origin(&job.origin)
     }
 
-    pub(crate) fn of_origin(origin: &Origin) -> Option<&Self> {
+    /// What an origin holds, if a program was split and that can be done again.
+    pub fn of_origin(origin: &Origin) -> Option<&Self> {
         origin.0.as_ref()?.downcast_ref()
     }
 

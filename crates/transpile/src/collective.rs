@@ -82,7 +82,7 @@ impl CollectiveJob {
             return Ok(());
         }
         for (at, text) in self.endpoints.iter().enumerate() {
-            let parsed = text.parse::<ps::Endpoint>();
+            let parsed = text.parse::<base::Endpoint>();
             parsed.map_err(|source| Error::Endpoint { text: text.clone(), source })?;
             if self.endpoints[..at].contains(text) {
                 return Err(Error::TrainerTwice { endpoint: text.clone() });
@@ -248,12 +248,7 @@ fn on_var(kind: &str, var: &str) -> OpDesc {
 
 /// Scales the gradient of the loss (unless who runs the program does) and adds up the gradients of all
 /// trainers, each as soon as it is there.
-pub(crate) fn add_up_gradients(
-    main: &mut Program,
-    n: usize,
-    n_rings: usize,
-    scales: bool,
-) -> Result<()> {
+pub fn add_up_gradients(main: &mut Program, n: usize, n_rings: usize, scales: bool) -> Result<()> {
     if scales {
         scale_loss(main, n)?;
     }

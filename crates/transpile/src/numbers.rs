@@ -1,12 +1,10 @@
-//! Pieces of variables: which server has them, and their names on trainers and servers.
+//! Numbers of the variables of servers, and where the pieces of a parameter are.
 
 use std::collections::BTreeSet;
-use std::ops::Range;
 
 use program::distributed::{Piece, ServerId, VarId, difference_of};
 
 use super::plan::{JobPlan, Param, of_trainer};
-use crate::error::{Error, Result};
 
 impl JobPlan {
     /// For each server, the sorted names of all that this trainer may send it or ask it for.
@@ -48,33 +46,4 @@ impl JobPlan {
     pub(super) fn is_at(&self, piece: &Piece, endpoint: &str) -> bool {
         self.job.endpoint(piece.server) == endpoint
     }
-}
-
-/// A piece that has no number yet.
-pub(super) fn piece(block: usize, name: String, server: ServerId, rows: Range<i64>) -> Piece {
-    Piece { name, server, var: VarId::NONE, block, rows }
-}
-
-/// All rows of a variable of this shape.
-pub(super) fn rows_of(dims: &[i64]) -> Range<i64> {
-    0..dims.first().copied().unwrap_or(1)
-}
-
-/// The servers that were chosen for blocks.
-pub(super) fn servers_of(
-    chosen: &[String],
-    n_blocks: usize,
-    endpoints: &[String],
-) -> Result<Vec<ServerId>> {
-    if chosen.len() != n_blocks {
-        return Err(Error::BadDispatch { expected: n_blocks, actual: chosen.len() });
-    }
-    let server = |endpoint: &String| {
-        let at = endpoints.iter().position(|known| known == endpoint);
-        at.map(ServerId).ok_or_else(|| Error::UnknownEndpoint {
-            endpoint: endpoint.clone(),
-            endpoints: endpoints.to_vec(),
-        })
-    };
-    chosen.iter().map(server).collect()
 }
