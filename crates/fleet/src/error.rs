@@ -117,7 +117,7 @@ pub enum Error {
     NoTrainerEndpoints,
     /// Text that is no end point.
     #[error(transparent)]
-    Endpoint(#[from] ps::Error),
+    Endpoint(#[from] wire::Error),
     /// A program that cannot be split over servers.
     #[error(transparent)]
     Transpile(#[from] transpile::Error),

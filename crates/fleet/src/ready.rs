@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use base::{BadEndpoint, Endpoint};
-use ps::tcp::{self, Reach};
+use net::tcp::{self, Reach};
 use train::remote::Locate;
 
 use crate::access;

@@ -127,7 +127,7 @@ pub(crate) fn from_fleet(error: FleetError) -> PyErr {
         FleetError::NoTrainerEndpoints => PyAssertionError::new_err(text),
         FleetError::NotReady { .. }
         | FleetError::Endpoint(
-            ps::Error::NoMaster { .. } | ps::Error::Unmet { .. } | ps::Error::Apart { .. },
+            wire::Error::NoMaster { .. } | wire::Error::Unmet { .. } | wire::Error::Apart { .. },
         ) => PyRuntimeError::new_err(text),
         FleetError::Interrupted { .. } => PyKeyboardInterrupt::new_err(text),
         FleetError::File { source, .. }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use program::distributed::Mode;
 use program::optimizer::{Adagrad, Optimizer, Sgd};
-use ps::server::{CutRecord, Store};
+use protocol::server::{CutRecord, Store};
 use train::serve::SnapshotSettings;
 use transpile::Config;
 

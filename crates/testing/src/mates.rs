@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::thread;
 
+use net::tcp::Patience;
 use program::{Net, UniqueNames, Var};
-use ps::tcp::Patience;
 use tensor::Tensor;
 use train::parallel::{LossScale, Parallel, split};
 use train::remote::{TrainerJob, usual_log};

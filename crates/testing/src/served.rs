@@ -5,9 +5,9 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use base::Endpoint;
-use ps::Access;
-use ps::server::{End, Server, ServerConfig};
-use ps::tcp::{Listener, Stop};
+use net::Access;
+use net::tcp::{Listener, Stop};
+use protocol::server::{End, Server, ServerConfig};
 
 use crate::sim::{Book, Ledger, vars};
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use program::distributed::Mode;
 use program::optimizer::*;
-use ps::server::{CutRecord, Server, ServerConfig, Store};
+use protocol::server::{CutRecord, Server, ServerConfig, Store};
 use testing::stores::{Model, OUTPUTS, Servers, TableKind};
 use train::remote::Log;
 use train::serve::SnapshotSettings;

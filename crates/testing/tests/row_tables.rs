@@ -11,9 +11,7 @@ use program::distributed::{EntryRule, Mode, Spread};
 use program::layers::{self, Data, Elementwise, Reduce, SparseEmbedding};
 use program::optimizer::*;
 use program::{GradClip, Initializer, Net, ParamAttr, Regularizer, Var, stream};
-use ps::TrainerId;
-use ps::message::{Grad, Phase, Save};
-use ps::server::Store;
+use protocol::server::Store;
 use tensor::{DType, Rows, Tensor, Value};
 use testing::id_of;
 use testing::job::{self, Outcome, Plan};
@@ -21,8 +19,9 @@ use testing::session::Session;
 use train::Feed;
 use train::serve::BlockStore;
 use train::table::EntryFilter;
-use transpile::Error;
-use transpile::{Config, Job, RoundRobin, Transpiled, transpile};
+use transpile::{Config, Error, Job, RoundRobin, Transpiled, transpile};
+use wire::TrainerId;
+use wire::message::{Grad, Phase, Save};
 
 /// `sum(table[ids] * x)` over a batch, where x is one number for each id.
 #[derive(Clone)]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use program::distributed::Mode;
 use program::optimizer::*;
 use program::{GradClip, Regularizer};
-use ps::server::{CutRecord, Store};
+use protocol::server::{CutRecord, Store};
 use testing::stores::{Model, OUTPUTS, Servers, TableKind};
 use train::serve::SnapshotSettings;
 use transpile::Config;

@@ -26,8 +26,24 @@ const EDGES: &[(&str, &[&str])] = &[
     ("data", &["base", "durable", "tensor", "metrics"]),
     ("logging", &["base", "metrics"]),
     ("monitor", &["base", "durable", "metrics"]),
-    ("ps", &["base", "durable", "tensor", "metrics"]),
-    ("train", &["base", "durable", "tensor", "program", "transpile", "metrics", "data", "ps"]),
+    ("wire", &["base", "tensor", "metrics"]),
+    ("protocol", &["base", "tensor", "metrics", "wire"]),
+    ("net", &["base", "durable", "tensor", "metrics", "wire", "protocol"]),
+    (
+        "train",
+        &[
+            "base",
+            "durable",
+            "tensor",
+            "program",
+            "transpile",
+            "metrics",
+            "data",
+            "wire",
+            "protocol",
+            "net",
+        ],
+    ),
     (
         "fleet",
         &[
@@ -40,7 +56,9 @@ const EDGES: &[(&str, &[&str])] = &[
             "data",
             "logging",
             "monitor",
-            "ps",
+            "wire",
+            "protocol",
+            "net",
             "train",
         ],
     ),
@@ -56,7 +74,9 @@ const EDGES: &[(&str, &[&str])] = &[
             "program",
             "transpile",
             "data",
-            "ps",
+            "wire",
+            "protocol",
+            "net",
             "train",
             "fleet",
             "export",
@@ -76,7 +96,9 @@ const EDGES: &[(&str, &[&str])] = &[
             "metrics",
             "data",
             "monitor",
-            "ps",
+            "wire",
+            "protocol",
+            "net",
             "train",
             "fleet",
             "predict",
@@ -95,7 +117,9 @@ const FACADE: &[&str] = &[
     "data",
     "logging",
     "monitor",
-    "ps",
+    "wire",
+    "protocol",
+    "net",
     "train",
     "fleet",
     "export",
@@ -240,7 +264,7 @@ fn files_are_replaced_in_one_way() {
 #[test]
 fn only_one_module_opens_sockets() {
     let free = [
-        "crates/ps/src/tcp/",
+        "crates/net/src/tcp/",
         "crates/predict/src/serve/",
         "crates/monitor/src/http/",
         "crates/testing/",
@@ -251,7 +275,7 @@ fn only_one_module_opens_sockets() {
     // An address is not a socket.
     found.retain(|line| !line.ends_with("IpAddr;") && !line.ends_with("SocketAddr;"));
     none(
-        "`std::net` belongs to `crates/ps/src/tcp/`, to the server of predictions, and to HTTP",
+        "`std::net` belongs to `crates/net/src/tcp/`, to the server of predictions, and to HTTP",
         found,
     );
 }
@@ -265,7 +289,9 @@ fn the_executor_only_executes() {
         "crate::trainer",
         "crate::counters",
         "metrics::",
-        "ps::",
+        "wire::",
+        "protocol::",
+        "net::",
     ];
     let mut found = uses(&of_jobs, |name| name.starts_with("crates/train/src/executor/"));
     found.retain(|line| !line.contains("///"));
@@ -284,7 +310,12 @@ fn only_one_module_knows_poisoned_locks() {
 
 #[test]
 fn the_pure_crates_touch_no_file_thread_or_clock() {
-    let pure = ["crates/tensor/src/", "crates/program/src/", "crates/transpile/src/"];
+    let pure = [
+        "crates/tensor/src/",
+        "crates/program/src/",
+        "crates/transpile/src/",
+        "crates/protocol/src/",
+    ];
     let bound = |name: &str| pure.iter().any(|folder| name.starts_with(folder));
     let words = ["std::fs", "std::thread", "std::time", "std::process", "std::io"];
     let mut found = Vec::new();
@@ -293,7 +324,7 @@ fn the_pure_crates_touch_no_file_thread_or_clock() {
         let lines = code.lines().filter(|line| words.iter().any(|word| line.contains(word)));
         found.extend(lines.map(|line| format!("{name}: {}", line.trim())));
     }
-    none("`tensor`, `program` and `transpile` compute and do nothing else", found);
+    none("`tensor`, `program`, `transpile` and `protocol` compute and do nothing else", found);
 }
 
 /// The machine's clock may jump. What waits, expires or is measured uses a clock that does not.
@@ -302,7 +333,7 @@ fn only_log_lines_read_the_wall_clock() {
     let shipped = |name: &str| {
         name.contains("/src/")
             && !name.starts_with("crates/testing/")
-            && name != "crates/ps/src/lines.rs"
+            && name != "crates/net/src/lines.rs"
             && name != "crates/metrics/src/calendar.rs"
             && name != "crates/monitor/src/job/clock.rs"
             // Servers refuse a signature of another hour.

@@ -7,9 +7,10 @@ use std::time::Duration;
 use metrics::{NumberKind, NumberSource, Sample};
 use monitor::http::ask_all;
 use monitor::{ProcessName, ProcessServer};
-use ps::counters::{NETWORK, SERVER, WAITING};
+use protocol::counters::{SERVER, WAITING};
 use testing::tree::read;
 use train::counters::TRAINER;
+use wire::counters::NETWORK;
 
 /// All numbers that have no label; those with labels exist when somebody has one.
 fn declared() -> Vec<Sample> {

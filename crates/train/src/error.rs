@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use base::{BadEndpoint, DidYouMean};
 use program::Program;
-use ps::Interruption;
 use tensor::DType;
+use wire::Interruption;
 
 pub use snapshot::BadSnapshot;
 pub(crate) use snapshot::SnapshotResult;
@@ -98,16 +98,16 @@ pub enum Error {
 
     /// Between this process and the others of its job.
     #[error(transparent)]
-    Ps(ps::Error),
+    Ps(wire::Error),
 
     /// A process of the job is lost, or the job has gone back: an answer does not come any more. A job that
     /// recovers goes back to a cut.
     #[error(transparent)]
-    PeerLost(ps::Error),
+    PeerLost(wire::Error),
 
     /// This process stopped waiting for a server. A job that recovers turns to other servers, if there are any.
     #[error(transparent)]
-    WaitEnded(ps::Error),
+    WaitEnded(wire::Error),
 
     /// Servers could not be found. The function that waits for them gives the details.
     #[error(transparent)]
@@ -118,7 +118,7 @@ pub enum Error {
 
     /// Why a server ended although trainers had not completed.
     #[error("{0}")]
-    JobFailed(ps::Refusal),
+    JobFailed(wire::Refusal),
 
     #[error("this is not a server's program: it has no end point of its own to load the pieces of")]
     NoServerEndpoint,
@@ -447,8 +447,8 @@ pub enum Error {
 }
 
 /// Tells a lost process apart from other errors, where the protocol reports it.
-impl From<ps::Error> for Error {
-    fn from(error: ps::Error) -> Self {
+impl From<wire::Error> for Error {
+    fn from(error: wire::Error) -> Self {
         match error.interruption() {
             Some(Interruption::PeerLost) => Error::PeerLost(error),
             Some(Interruption::WaitEnded) => Error::WaitEnded(error),

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use base::{Endpoint, ProcessGroup};
-use ps::tcp;
+use net::tcp;
 use train::server_list;
 
 use super::console::Console;

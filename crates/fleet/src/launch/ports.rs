@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use base::Endpoint;
-use ps::tcp;
+use net::tcp;
 
 use crate::error::{Error, Result};
 

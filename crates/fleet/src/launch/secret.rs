@@ -2,7 +2,7 @@
 //! environment, never by a command line or a log.
 
 use base::Endpoint;
-use ps::{Access, Secret, tcp};
+use net::{Access, Secret, tcp};
 
 use super::options::SafetyOptions;
 use super::plan::Job;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use base::Endpoint;
-use ps::Access;
-use ps::lines::Line;
-use ps::tcp::{Patience, Stops};
+use net::Access;
+use net::lines::Line;
+use net::tcp::{Patience, Stops};
 
 use super::cuts::REDO_BYTES;
 use super::job_start::JobStart;

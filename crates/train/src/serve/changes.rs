@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ps::TrainerId;
+use wire::TrainerId;
 
 use super::snapshot::{FieldReader, Fields};
 use crate::row_set::RowSet;

@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use base::{Endpoint, EvenIfPoisoned};
+use net::tcp::{Membership, Mesh, MeshSettings};
 use program::trainers::{Expected, TrainerGroup};
-use ps::collective::{Collective, Exchanged, Failure, Terms};
-use ps::tcp::{Membership, Mesh, MeshSettings};
+use protocol::collective::{Collective, Exchanged, Terms};
 use tensor::{Tensor, Value};
+use wire::Failure;
 
 use crate::error::{Error, Result};
 use crate::remote::JobStart;
@@ -163,6 +164,6 @@ impl Joined {
             Failure::Differ { left: other, left_says: theirs, right: me, right_says: ours }
         };
         self.mesh.fail(failure.clone());
-        ps::Error::Trainers(failure).into()
+        wire::Error::Trainers(failure).into()
     }
 }
