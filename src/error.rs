@@ -23,7 +23,10 @@ pub enum Error {
     Data(#[from] data::Error),
     /// Of the connection to servers.
     #[error(transparent)]
-    Ps(#[from] ps::Error),
+    Ps(#[from] wire::Error),
+    /// Of a program that is split over servers.
+    #[error(transparent)]
+    Transpile(#[from] transpile::Error),
     /// Of a run or a file.
     #[error(transparent)]
     Train(#[from] train::Error),

@@ -5,10 +5,10 @@ use std::path::Path;
 use fleet::lifecycle::{Minimize, Served};
 use fleet::ready::Watch;
 use fleet::{Flags, Fleet, Strategy, env, role};
+use net::lines::Line;
 use program::backward::Limits;
 use program::distributed::Mode;
 use program::{Optimizer, Var};
-use ps::lines::Line;
 use tensor::Tensor;
 use train::{Feed, TrainerJob};
 

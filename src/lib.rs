@@ -3,7 +3,7 @@
 //! A [`Session`] is a model with everything it needs to run, alone or with parameter servers
 //! ([`Session::join`]). [`ctr::Ctr`] is the short way from a table to a click-through model. The crates
 //! below are there under their names: [`program`] to say what to compute, [`train`] to run it, [`data`] to
-//! read samples, [`tensor`] for the numbers that go in and out, [`ps`] for the protocol, [`fleet`] for
+//! read samples, [`tensor`] for the numbers that go in and out, [`protocol`] for servers and links, [`fleet`] for
 //! jobs of several processes, [`predict`] to use the result.
 //!
 //! ```
@@ -39,11 +39,14 @@ pub use fleet;
 pub use logging;
 pub use metrics;
 pub use monitor;
+pub use net;
 pub use predict;
 pub use program;
-pub use ps;
+pub use protocol;
 pub use tensor;
 pub use train;
+pub use transpile;
+pub use wire;
 
 pub use error::{Error, Result};
 pub use job::{Member, Serving, Trainer};

@@ -1,6 +1,6 @@
 //! Helpers that every crate may use and that belong to no subject: locks after a panic ([`EvenIfPoisoned`])
 //! and in one order ([`Ordered`]), the
-//! name that a user meant ([`DidYouMean`]), text on its way to a terminal ([`printable()`]), processes that end
+//! name that a user meant ([`DidYouMean`]), text on its way to a terminal ([`printable()`]), the address of a process ([`Endpoint`]), processes that end
 //! together ([`ProcessGroup`]), the codec of everything that leaves a process ([`bytes`]), and the versions
 //! of our formats ([`formats`]).
 //!
@@ -10,6 +10,7 @@
 //! **Invariant:** nothing here knows numbers, programs or jobs, or opens a file.
 
 pub mod bytes;
+mod endpoint;
 pub mod formats;
 mod group;
 mod near;
@@ -17,6 +18,7 @@ mod ordered;
 mod poison;
 mod printable;
 
+pub use endpoint::{BadEndpoint, Endpoint};
 pub use group::ProcessGroup;
 pub use near::{DidYouMean, nearest};
 pub use ordered::{Ordered, OrderedGuard, Rank};

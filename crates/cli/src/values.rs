@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use base::Endpoint;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use fleet::launch::options::LogFormat;
-use ps::Endpoint;
 
 /// More processes than any machine runs is a slip of the finger.
 const COUNT_MAX: usize = 10_000;
@@ -53,7 +53,7 @@ pub(crate) fn address(text: &str) -> Result<String, String> {
 
 /// Where a process answers.
 pub(crate) fn endpoint(text: &str) -> Result<Endpoint, String> {
-    text.parse().map_err(|error: ps::Error| error.to_string())
+    text.parse().map_err(|error: base::BadEndpoint| error.to_string())
 }
 
 /// Words of a command line.

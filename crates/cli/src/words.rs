@@ -2,8 +2,8 @@
 
 use std::ffi::{OsStr, OsString};
 
+use base::Endpoint;
 use clap::{Arg, Command};
-use ps::Endpoint;
 
 /// Sub-commands with a script behind their options.
 const WITH_SCRIPT: [&str; 3] = ["launch_ps", "launch", "render"];

@@ -4,9 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use ps::access::keyed::{KeyRing, Keys};
-use ps::access::tls::{CertificateFiles, Tls};
-use ps::{Access, Endpoint, Secret};
+use base::Endpoint;
+use net::access::keyed::{KeyRing, Keys};
+use net::access::tls::{CertificateFiles, Tls};
+use net::{Access, Secret};
 
 use crate::env::{self, EnvVars};
 use crate::error::{Error, Result};
@@ -32,7 +33,7 @@ pub fn current() -> Result<Access> {
 
 /// An error if a server would be spoken to without a secret, in the words of the server.
 pub(crate) fn check_all(access: &Access, servers: &[Endpoint]) -> Result<()> {
-    let mut checked = servers.iter().map(|server| ps::tcp::check_access(access, server));
+    let mut checked = servers.iter().map(|server| net::tcp::check_access(access, server));
     Ok(checked.try_for_each(|checked| checked.map_err(train::Error::from))?)
 }
 

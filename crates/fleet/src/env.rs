@@ -6,7 +6,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use ps::Endpoint;
+use base::Endpoint;
 
 use crate::error::{Error, Result};
 

@@ -4,8 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use base::DidYouMean;
-use ps::Endpoint;
+use base::{BadEndpoint, DidYouMean, Endpoint};
 
 /// An error of a process that looks for its place in a cluster, or starts one.
 #[derive(thiserror::Error)]
@@ -118,7 +117,10 @@ pub enum Error {
     NoTrainerEndpoints,
     /// Text that is not an end point.
     #[error(transparent)]
-    Endpoint(#[from] ps::Error),
+    Endpoint(#[from] wire::Error),
+    /// A program that cannot be split over servers.
+    #[error(transparent)]
+    Transpile(#[from] transpile::Error),
     /// An error of training itself.
     #[error(transparent)]
     Train(#[from] train::Error),
@@ -360,6 +362,12 @@ pub enum Error {
     /// The system would not let signals be watched.
     #[error("cannot watch for signals: {0}")]
     Signals(io::Error),
+}
+
+impl From<BadEndpoint> for Error {
+    fn from(bad: BadEndpoint) -> Self {
+        Error::Endpoint(bad.into())
+    }
 }
 
 /// Reads like `Display`: a `main` that returns it prints a sentence.

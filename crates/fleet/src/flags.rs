@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use base::{DidYouMean, EvenIfPoisoned};
-use ps::tcp::Patience;
+use net::tcp::Patience;
 
 use train::remote::Locate;
 use train::serve::{Serving, SnapshotSettings};

@@ -13,8 +13,8 @@ use program::{Builder, Distributed, OpDesc, Program, Var};
 use train::io::{self, Fitted, JobScope, SaveInference};
 use train::remote::{Log, usual_log};
 use train::serve::Serving;
-use train::transpile::{self, Dispatch, Job, Transpiled};
 use train::{Executor, Feed, Scope, TrainerJob};
+use transpile::{Dispatch, Job, Transpiled};
 
 use crate::access;
 use crate::error::{Error, Result};
@@ -114,7 +114,7 @@ impl Fleet {
     /// share it ([`train::Trainer::set_job`]).
     pub fn init(role: Role, flags: Flags, trainer: TrainerJob) -> Self {
         if let Err(error) = logging::begin() {
-            ps::lines::Line::error("trainer", error.to_string()).say();
+            net::lines::Line::error("trainer", error.to_string()).say();
         }
         logging::identify(&role);
         watching::begin(Some(&role));
@@ -317,7 +317,7 @@ impl Fleet {
             self.trainer.start_communicator(&split.job, config);
         } else {
             // The others send in step with the program, but the line is waited for.
-            (self.log)(&ps::lines::communicator_starts());
+            (self.log)(&net::lines::communicator_starts());
         }
         Ok(true)
     }
@@ -337,7 +337,7 @@ impl Fleet {
     }
 
     /// Counters of every server, among them how stale gradients were.
-    pub fn server_stats(&self) -> Result<Vec<ps::message::Stats>> {
+    pub fn server_stats(&self) -> Result<Vec<wire::message::Stats>> {
         self.need(RoleKind::Trainer, "server_stats")?;
         self.trainer.join(&self.split("main_program")?.job);
         Ok(self.trainer.stats()?)

@@ -1,8 +1,8 @@
 //! Lines a fleet writes for people, in Fluid's words.
 
+use base::Endpoint;
+use net::lines::Line;
 use program::distributed::Mode;
-use ps::Endpoint;
-use ps::lines::Line;
 
 use crate::role::repr;
 

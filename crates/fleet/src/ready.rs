@@ -5,8 +5,8 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ps::Endpoint;
-use ps::tcp::{self, Reach};
+use base::{BadEndpoint, Endpoint};
+use net::tcp::{self, Reach};
 use train::remote::Locate;
 
 use crate::access;
@@ -88,7 +88,10 @@ impl World<'_> {
     /// Takes the servers that the job has now in place of others; whether they are others.
     fn refresh(&mut self, endpoints: &mut Vec<Endpoint>) -> bool {
         let Some(list) = (self.locate)() else { return false };
-        let now = list.iter().map(|text| text.parse()).collect::<ps::Result<Vec<Endpoint>>>();
+        let now = list
+            .iter()
+            .map(|text| text.parse())
+            .collect::<std::result::Result<Vec<Endpoint>, BadEndpoint>>();
         match now {
             Ok(now) if now != *endpoints => {
                 *endpoints = now;

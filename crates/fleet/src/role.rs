@@ -3,7 +3,7 @@
 //! Fluid's role makers are functions here that give a [`Role`]: from Paddle's variables, from
 //! arguments. They compute and open no connections. `engine` reads the variables of others.
 
-use ps::Endpoint;
+use base::{BadEndpoint, Endpoint};
 
 use crate::env::{self, EnvVars, FoundVar};
 use crate::error::{Error, Result};
@@ -269,7 +269,7 @@ pub fn user_defined_collective(current_id: i64, trainers: &[String]) -> Result<R
 
 fn unique(texts: &[String], list: &'static str) -> Result<Vec<Endpoint>> {
     let endpoints: Vec<Endpoint> =
-        texts.iter().map(|text| text.parse()).collect::<ps::Result<_>>()?;
+        texts.iter().map(|text| text.parse()).collect::<std::result::Result<_, BadEndpoint>>()?;
     if endpoints.is_empty() {
         return Err(Error::NoEndpoints { list });
     }

@@ -3,7 +3,7 @@
 use base::DidYouMean;
 use program::distributed::{Applies, Mode, Switches};
 use train::remote::CommunicatorConfig;
-use train::transpile::{Config, Threads};
+use transpile::{Config, Threads};
 
 use crate::env::EnvVars;
 use crate::error::{Error, Result};

@@ -7,8 +7,8 @@ use std::time::Instant;
 use durable::Access;
 use metrics::NumberSource;
 use monitor::{ProcessName, ProcessServer};
-use ps::counters::PsSource;
-use ps::lines::Line;
+use net::lines::Line;
+use protocol::counters::PsSource;
 use train::counters::TrainSource;
 
 use crate::env::{

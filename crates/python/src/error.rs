@@ -12,6 +12,7 @@ use pyo3::exceptions::{
 };
 use pyo3::{PyErr, create_exception};
 use train::Error as TrainError;
+use transpile::Error as TranspileError;
 
 create_exception!(
     paddlewheel.core,
@@ -53,10 +54,34 @@ pub(crate) fn from_program(error: ProgramError) -> PyErr {
     }
 }
 
+pub(crate) fn from_transpile(error: TranspileError) -> PyErr {
+    let text = shown(&error);
+    match error {
+        TranspileError::Program(error) => from_program(error),
+        TranspileError::BadConfig { .. }
+        | TranspileError::NoEndpoints
+        | TranspileError::Endpoint { .. }
+        | TranspileError::EndpointTwice { .. }
+        | TranspileError::UnknownEndpoint { .. }
+        | TranspileError::TrainerId { .. }
+        | TranspileError::NegativeTrainer { .. }
+        | TranspileError::OneTrainer
+        | TranspileError::TrainerTwice { .. }
+        | TranspileError::NotATrainer { .. }
+        | TranspileError::OtherEndpoint { .. }
+        | TranspileError::NothingToOptimize
+        | TranspileError::TranspiledTwice
+        | TranspileError::BadDispatch { .. } => PyValueError::new_err(text),
+        TranspileError::SeveralTables { .. } => PyRuntimeError::new_err(text),
+        _ => EnforceNotMet::new_err(text),
+    }
+}
+
 pub(crate) fn from_train(error: TrainError) -> PyErr {
     let text = shown(&error);
     match error {
         TrainError::Program(error) => from_program(error),
+        TrainError::Transpile(error) => from_transpile(error),
         TrainError::Data(error) => from_data(error),
         TrainError::Interrupted { .. } | TrainError::PassStopped => {
             PyKeyboardInterrupt::new_err(text)
@@ -74,28 +99,14 @@ pub(crate) fn from_train(error: TrainError) -> PyErr {
         | TrainError::TooLargeToPickle { .. }
         | TrainError::MetricLength { .. }
         | TrainError::NotALabel { .. }
-        | TrainError::BadConfig { .. }
-        | TrainError::NoEndpoints
-        | TrainError::Endpoint { .. }
-        | TrainError::EndpointTwice { .. }
-        | TrainError::UnknownEndpoint { .. }
-        | TrainError::TrainerId { .. }
-        | TrainError::NegativeTrainer { .. }
-        | TrainError::OneTrainer
-        | TrainError::TrainerTwice { .. }
-        | TrainError::NotATrainer { .. }
-        | TrainError::OtherEndpoint { .. }
         | TrainError::OtherTrainers { .. }
-        | TrainError::NothingToOptimize
-        | TrainError::TranspiledTwice
         | TrainError::MemoryOrder { .. }
         | TrainError::SkipUnknown { .. }
-        | TrainError::BadDispatch { .. }
         | TrainError::WhichVars { .. }
         | TrainError::NoCheckpoint { .. } => PyValueError::new_err(text),
         // The process was asked to end, and its job can resume from here.
         TrainError::Ended => PySystemExit::new_err(fleet::ENDED_EARLY),
-        TrainError::SeveralTables { .. } | TrainError::NotReady(_) => PyRuntimeError::new_err(text),
+        TrainError::NotReady(_) => PyRuntimeError::new_err(text),
         TrainError::NotAProbability { value, .. } if value > 1.0 => PyAssertionError::new_err(text),
         TrainError::NotAProbability { .. } => PyValueError::new_err(text),
         TrainError::NoFileName { .. }
@@ -112,10 +123,11 @@ pub(crate) fn from_fleet(error: FleetError) -> PyErr {
     let text = shown(&error);
     match error {
         FleetError::Train(error) => from_train(error),
+        FleetError::Transpile(error) => from_transpile(error),
         FleetError::NoTrainerEndpoints => PyAssertionError::new_err(text),
         FleetError::NotReady { .. }
         | FleetError::Endpoint(
-            ps::Error::NoMaster { .. } | ps::Error::Unmet { .. } | ps::Error::Apart { .. },
+            wire::Error::NoMaster { .. } | wire::Error::Unmet { .. } | wire::Error::Apart { .. },
         ) => PyRuntimeError::new_err(text),
         FleetError::Interrupted { .. } => PyKeyboardInterrupt::new_err(text),
         FleetError::File { source, .. }

@@ -2,9 +2,10 @@
 
 use std::sync::{Arc, LazyLock, OnceLock};
 
+use base::Endpoint;
 use fleet::ready::{self, Watch};
-use ps::Endpoint;
-use ps::lines::{Line, Severity};
+use net::lines::Line;
+use protocol::Severity;
 use pyo3::prelude::*;
 use train::TrainerJob;
 

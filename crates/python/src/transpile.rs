@@ -2,21 +2,20 @@
 
 use std::ops::Range;
 
+use base::Endpoint;
 use fleet::ready::{self, Watch};
 use program::distributed::{PlacedKind, Switch, Switches};
 use program::{Distributed, Program};
-use ps::Endpoint;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use train::memory;
-use train::transpile::{
-    self, CollectiveJob, CollectiveMode, Config, Dispatch, HashName, Job, RoundRobin, Threads,
-    Transpiled,
+use transpile::{
+    CollectiveJob, CollectiveMode, Config, Dispatch, HashName, Job, RoundRobin, Threads, Transpiled,
 };
 
 use crate::convert::Whole;
-use crate::error::from_train;
+use crate::error::{from_train, from_transpile};
 use crate::framework::context;
 use crate::framework::program::PyProgram;
 use crate::signals::{Raised, signalled, taken};
@@ -38,7 +37,7 @@ impl PyTranspiled {
         prefetch_threads: i32,
     ) -> PyResult<PyProgram> {
         let threads = Threads { send: send_threads, get: get_threads, prefetch: prefetch_threads };
-        let program = self.0.server_main(endpoint, threads).map_err(from_train)?;
+        let program = self.0.server_main(endpoint, threads).map_err(from_transpile)?;
         Ok(PyProgram::new_from(program))
     }
 
@@ -50,7 +49,8 @@ impl PyTranspiled {
         original: Option<&Bound<'_, PyProgram>>,
     ) -> PyResult<PyProgram> {
         let original = original.map(|program| program.get().shared());
-        let program = self.0.server_startup(endpoint, original.as_deref()).map_err(from_train)?;
+        let program =
+            self.0.server_startup(endpoint, original.as_deref()).map_err(from_transpile)?;
         Ok(PyProgram::new_from(program))
     }
 
@@ -127,14 +127,14 @@ fn transpile_program(
         return Err(PyValueError::new_err(text));
     }
     let (config, switches) = read_config(config)?;
-    let config = config.switched(&switches, field(job, "sync_mode")?).map_err(from_train)?;
+    let config = config.switched(&switches, field(job, "sync_mode")?).map_err(from_transpile)?;
     let job = read_job(job)?;
     // Work on copies: `choose` may look at the programs.
     let mut new_main = Program::clone(&main.get().lock());
     let mut new_startup = Program::clone(&startup.get().lock());
     let split = dispatched(choose, |dispatch| {
         let split = transpile::transpile(&mut new_main, &mut new_startup, &config, &job, dispatch);
-        split.map_err(from_train)
+        split.map_err(from_transpile)
     })?;
     main.get().lock().replace(new_main);
     startup.get().lock().replace(new_startup);
@@ -156,7 +156,7 @@ fn transpile_collective(
         let text = "the main program and the startup program must be two programs";
         return Err(PyValueError::new_err(text));
     }
-    let mode = CollectiveMode::from_fluid(mode, collective_mode).map_err(from_train)?;
+    let mode = CollectiveMode::from_fluid(mode, collective_mode).map_err(from_transpile)?;
     let or = |name: &str, other: i64| {
         if job.contains(name)? { field::<i64>(job, name) } else { Ok(other) }
     };
@@ -181,7 +181,7 @@ fn transpile_collective(
         let (mut main, mut startup) = (main.lock(), startup.lock());
         transpile::transpile_collective(&mut main, &mut startup, mode, &job, names)
     })?
-    .map_err(from_train)
+    .map_err(from_transpile)
 }
 
 /// A value of a dictionary that Python has filled.
@@ -251,7 +251,7 @@ fn choose_servers(
     step: Whole,
 ) -> PyResult<Vec<String>> {
     if endpoints.is_empty() {
-        return Err(from_train(train::Error::NoEndpoints));
+        return Err(from_transpile(transpile::Error::NoEndpoints));
     }
     match method {
         "HashName" => Ok(HashName.dispatch(&names, &endpoints)),

@@ -16,7 +16,7 @@ use program::{Net, ParamAttr, Var};
 use tempfile::TempDir;
 use tensor::DType;
 use testing::job::{self, Plan};
-use train::transpile::Config;
+use transpile::Config;
 
 const N_TABLES: usize = 4;
 const IDS_A_SLOT: usize = 8;

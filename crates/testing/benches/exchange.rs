@@ -11,12 +11,12 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ps::Endpoint;
-use ps::message::{Grad, Hello, LookUp, Push, Reply};
-use ps::server::{Apply, Server, ServerConfig};
-use ps::tcp::{Client, Listener, Patience, Stop};
+use base::Endpoint;
+use net::tcp::{Client, Listener, Patience, Stop};
+use protocol::server::{Apply, Server, ServerConfig};
 use tensor::{Rows, Tensor, Value};
 use testing::sim::{Book, GRAD, TABLE, vars};
+use wire::message::{Grad, Hello, LookUp, Push, Reply};
 
 const SIZES: [usize; 4] = [64, 10_000, 100_000, 1_000_000];
 const N_TURNS: usize = 9;

@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ps::message::{Hello, LookUp, Phase, Request, Save, WantCut};
-use ps::server::{Server, ServerConfig, Store};
-use ps::tcp::{Client, Listener, Patience, Stop};
+use net::tcp::{Client, Listener, Patience, Stop};
+use protocol::server::{Server, ServerConfig, Store};
 use testing::big_table::{fill, row, store};
 use testing::stores::id_of;
+use wire::message::{Hello, LookUp, Phase, Request, Save, WantCut};
 
 const WIDTH: usize = 64;
 const TABLE_BYTES: u64 = 5 << 30;

@@ -10,11 +10,11 @@ use std::process::Command;
 use std::time::Instant;
 
 use program::{Meta, Program, VarDesc};
-use ps::message::{Phase, Save};
-use ps::server::Store;
+use protocol::server::Store;
 use tensor::{DType, Tensor};
 use testing::big_table;
 use train::{Scope, io};
+use wire::message::{Phase, Save};
 
 const N_TURNS: usize = 5;
 const N_VARS: usize = 4;

@@ -13,13 +13,13 @@ use std::time::Instant;
 use program::layers::{self, Data, Embedding, Fc};
 use program::optimizer::{Adagrad, Optimizer};
 use program::{Initializer, Net, ParamAttr};
-use ps::message::LookUp;
 use tensor::{DType, Tensor};
 use testing::cluster::free_endpoints;
 use testing::turns::{self, Servers, Workers};
 use train::serve::Serving;
-use train::transpile::{self, Config, Job, RoundRobin};
 use train::{Feed, Scope, Trainer};
+use transpile::{Config, Job, RoundRobin};
+use wire::message::LookUp;
 
 const WIDTH: usize = 8;
 const BATCH: usize = 1000;
@@ -208,7 +208,7 @@ fn train(size: Size, number: usize, endpoints: &str) {
     let pieces = job.pieces(TABLE).map(|placed| &placed.piece);
     for piece in pieces.filter(|piece| piece.block % N_PROCESSES == number) {
         let client = cluster.client(piece.server).expect("a server");
-        let (n_rows, table) = (piece.n_rows(), ps::VarId(piece.var.0));
+        let (n_rows, table) = (piece.n_rows(), wire::VarId(piece.var.0));
         for from in (0..n_rows).step_by(FILL_KEYS) {
             let keys = (from..n_rows.min(from + FILL_KEYS as i64)).collect();
             let look_up = LookUp::new(0, table, keys);

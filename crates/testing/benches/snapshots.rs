@@ -13,13 +13,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ps::TrainerId;
-use ps::message::Grad;
-use ps::server::{CutRecord, Store};
+use protocol::server::{CutRecord, Store};
 use tensor::{Rows, Tensor, Value, mix};
 use testing::big_table::{HEIGHT, fill, row, store};
 use testing::stores::id_of;
 use train::serve::BlockStore;
+use wire::TrainerId;
+use wire::message::Grad;
 
 const WIDTH: usize = 16;
 const TABLE_BYTES: usize = 1 << 30;

@@ -4,11 +4,11 @@ use program::backward::Limits;
 use program::layers::{self, Data, SparseEmbedding};
 use program::optimizer::{Optimizer, Sgd};
 use program::{Initializer, Net, ParamAttr};
-use ps::message::LookUp;
-use ps::server::Store;
+use protocol::server::Store;
 use tensor::{DType, mix};
 use train::serve::{BlockStore, server_op};
-use train::transpile::{Config, Job, RoundRobin, transpile};
+use transpile::{Config, Job, RoundRobin, transpile};
+use wire::message::LookUp;
 
 use crate::stores::{id_of, started_server};
 

@@ -7,12 +7,13 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use ps::message::{Barrier, Complete, Grad, Hello, LookUp, Pull, Push, Save, VarInfo};
-use ps::server::{Size, Store, Unit};
-use ps::tcp::{Client, Patience};
-use ps::{Endpoint, Refusal, TrainerId, VarId};
+use base::Endpoint;
+use net::tcp::{Client, Patience};
+use protocol::server::{Size, Store, Unit};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tensor::{Tensor, Value};
+use wire::message::{Barrier, Complete, Grad, Hello, LookUp, Pull, Push, Save, VarInfo};
+use wire::{Refusal, TrainerId, VarId};
 
 /// A store of one number, to which gradients are added.
 #[derive(Debug)]

@@ -4,15 +4,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ps::rendezvous::{Report, Side};
-use ps::tcp::{Membership, Mesh, MeshSettings, Patience, Rendezvous};
-use ps::{Access, Endpoint};
+use base::Endpoint;
+use net::Access;
+use net::tcp::{Membership, Mesh, MeshSettings, Patience, Rendezvous};
+use protocol::rendezvous::{Report, Side};
 
 /// The limit of a wait.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// A trainer meets the others, or finds out why not.
-pub fn join(me: u32, endpoints: &[Endpoint], access: Access) -> ps::Result<Mesh> {
+pub fn join(me: u32, endpoints: &[Endpoint], access: Access) -> wire::Result<Mesh> {
     let patience = Patience { connect_ms: 30_000, ..Patience::default() };
     let (stops, log) = (Arc::new(|| false), Arc::new(|_: &_| {}));
     let settings = MeshSettings { patience, stops, log, access, early_bytes_max: u64::MAX };

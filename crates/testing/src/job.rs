@@ -10,7 +10,6 @@ use std::time::Duration;
 use data::Dataset;
 use program::distributed::Mode;
 use program::{Net, Program, Var};
-use ps::message::Stats;
 use tempfile::TempDir;
 use tensor::{Tensor, Value};
 use train::from_dataset::{Observer, Pass, PassOptions};
@@ -18,8 +17,9 @@ use train::io::{self, JobScope};
 use train::parallel::{LossScale, Parallel, split};
 use train::remote::{CommunicatorConfig, Staleness};
 use train::serve::Serving;
-use train::transpile::{self, Config, Job as Names, RoundRobin, Threads, Transpiled};
 use train::{Executor, Feed, Scope};
+use transpile::{Config, Job as Names, RoundRobin, Threads, Transpiled};
+use wire::message::Stats;
 
 use crate::cluster::free_endpoints;
 

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use program::distributed::Mode;
 use program::optimizer::{Adagrad, Optimizer, Sgd};
-use ps::server::{CutRecord, Store};
+use protocol::server::{CutRecord, Store};
 use train::serve::SnapshotSettings;
-use train::transpile::Config;
+use transpile::Config;
 
 use crate::stores::{Model, Servers, TableKind};
 

@@ -33,7 +33,7 @@ pub mod tree;
 pub mod turns;
 
 /// The number of a variable in a store.
-pub fn id_of(store: &impl ps::server::Store, name: &str) -> ps::VarId {
+pub fn id_of(store: &impl protocol::server::Store, name: &str) -> wire::VarId {
     let at = store.vars().iter().position(|held| held.name == name);
-    ps::VarId(at.unwrap_or_else(|| panic!("the store has no `{name}`")) as u32)
+    wire::VarId(at.unwrap_or_else(|| panic!("the store has no `{name}`")) as u32)
 }

@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 use std::thread;
 
+use net::tcp::Patience;
 use program::{Net, UniqueNames, Var};
-use ps::tcp::Patience;
 use tensor::Tensor;
 use train::parallel::{LossScale, Parallel, split};
 use train::remote::{TrainerJob, usual_log};
-use train::transpile::{CollectiveJob, CollectiveMode, transpile_collective};
 use train::{Feed, Result, Scope, Trainer};
+use transpile::{CollectiveJob, CollectiveMode, transpile_collective};
 
 use crate::cluster::free_endpoints;
 

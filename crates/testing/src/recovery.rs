@@ -8,17 +8,17 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use net::tcp::{Listener, Patience, Stop};
 use program::distributed::Applies;
 use program::{Net, Program, Var};
-use ps::server::{Apply, End, Server, ServerConfig, Store};
-use ps::tcp::{Listener, Patience, Stop};
+use protocol::server::{Apply, End, Server, ServerConfig, Store};
 use tempfile::TempDir;
 use tensor::{Tensor, Value};
 use train::io::JobScope;
 use train::remote::{CommunicatorConfig, Log};
 use train::serve::BlockStore;
-use train::transpile::{self, Config, Job as Names, RoundRobin, Transpiled};
 use train::{Feed, Scope, TrainerJob};
+use transpile::{Config, Job as Names, RoundRobin, Transpiled};
 
 use crate::cluster::free_endpoints;
 use crate::stores::started_server;
@@ -300,7 +300,7 @@ fn serve(shared: &Arc<Shared>, server: usize, mut net: Net, stop: &Stop) -> Opti
             noted.kept[server].fetch_add(1, Ordering::Relaxed);
         }
         let (site, text) = ("server", text.to_string());
-        log(&ps::lines::Line { severity, site, text });
+        log(&net::lines::Line { severity, site, text });
     })
 }
 

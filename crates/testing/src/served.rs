@@ -4,9 +4,10 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use ps::server::{End, Server, ServerConfig};
-use ps::tcp::{Listener, Stop};
-use ps::{Access, Endpoint};
+use base::Endpoint;
+use net::Access;
+use net::tcp::{Listener, Stop};
+use protocol::server::{End, Server, ServerConfig};
 
 use crate::sim::{Book, Ledger, vars};
 

@@ -8,13 +8,13 @@ use program::distributed::{PlacedKind, Placement, Spread, server_of};
 use program::layers::{self, Data, Decay, Elementwise, Embedding, Fc, SparseEmbedding};
 use program::optimizer::{LearningRate, Optimizer};
 use program::{Distributed, Initializer, Net, ParamAttr, Program};
-use ps::message::{Grad, LookUp, Pull};
-use ps::server::{Size, Store};
-use ps::{TrainerId, VarId};
+use protocol::server::{Size, Store};
 use tensor::{DType, Rows, Tensor, Value, mix};
 use train::serve::{BlockStore, server_op};
-use train::transpile::{Config, Job, RoundRobin, Threads, Transpiled, transpile};
 use train::{Executor, Feed, Scope};
+use transpile::{Config, Job, RoundRobin, Threads, Transpiled, transpile};
+use wire::message::{Grad, LookUp, Pull};
+use wire::{TrainerId, VarId};
 
 /// The program of a server, and its scope after the startup program ran.
 pub fn started_server(split: &Transpiled, endpoint: &str) -> (Program, Scope) {

@@ -11,7 +11,7 @@ use testing::job::{self, Outcome, Plan};
 use testing::linear::{self, COMMON, LR, Linear, N_FEATURES, ROW_GRAD, own_row};
 use testing::{nets, reference};
 use train::remote::{CommunicatorConfig, Staleness};
-use train::transpile::Config;
+use transpile::Config;
 
 const DENSE: Linear = Linear { table: false, is_distributed: false, halving: false };
 const SPARSE: Linear = Linear { table: true, ..DENSE };

@@ -13,8 +13,9 @@ use testing::job::{self, Plan};
 use testing::mates::{Mates, Trained};
 use testing::nets;
 use testing::recorded::RecordedJob;
-use train::transpile::{CollectiveJob, CollectiveMode, transpile_collective};
-use train::{Error, Feed};
+use train::Feed;
+use transpile::Error;
+use transpile::{CollectiveJob, CollectiveMode, transpile_collective};
 
 const CASES: [&str; 7] = [
     "ctr_grad_allreduce",

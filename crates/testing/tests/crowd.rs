@@ -5,12 +5,13 @@
 use std::sync::{Arc, Barrier as Wall, Mutex};
 use std::thread;
 
-use ps::message::{Barrier, Complete, Grad, Hello, Pull, Push};
-use ps::server::{End, Server, ServerConfig};
-use ps::tcp::{Client, Listener, Patience, Stop};
-use ps::{Endpoint, VarId};
+use base::Endpoint;
+use net::tcp::{Client, Listener, Patience, Stop};
+use protocol::server::{End, Server, ServerConfig};
 use tensor::{Tensor, Value};
 use testing::crowd::{Sum, Use, vars};
+use wire::VarId;
+use wire::message::{Barrier, Complete, Grad, Hello, Pull, Push};
 
 const TRAINERS: u32 = 64;
 const SERVERS: usize = 4;

@@ -48,7 +48,7 @@ fn message_number(line: &str) -> Option<u32> {
 #[test]
 fn every_message_and_the_version_are_described() {
     let (formats, messages) =
-        (read("docs/reference/formats.md"), read("crates/ps/src/message/mod.rs"));
+        (read("docs/reference/formats.md"), read("crates/wire/src/message/mod.rs"));
     let numbers: Vec<u32> = messages.lines().filter_map(message_number).collect();
     assert!(numbers.len() > 20, "messages are found: {numbers:?}");
     let rows: BTreeSet<u32> = formats
@@ -57,7 +57,7 @@ fn every_message_and_the_version_are_described() {
         .collect();
     let missing: Vec<_> = numbers.iter().filter(|number| !rows.contains(number)).collect();
     assert!(missing.is_empty(), "docs/reference/formats.md lacks these messages: {missing:?}");
-    let hello = read("crates/ps/src/message/hello.rs");
+    let hello = read("crates/wire/src/message/hello.rs");
     let version = hello.split("VERSION: u32 = ").nth(1).and_then(|rest| rest.split(';').next());
     let title = format!("## The network protocol, version {}\n", version.expect("a version"));
     assert!(formats.contains(&title), "docs/reference/formats.md has no title {title:?}");

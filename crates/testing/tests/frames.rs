@@ -5,16 +5,15 @@ mod alloc;
 
 use std::sync::Arc;
 
-use ps::Error;
-use ps::frame::{self, Frame, Message};
-use ps::message::{
-    Ack, AllGather, AllGatherResult, AllToAll, AllToAllResult, AskStats, Barrier, Grad, Hello,
-    LookUp, Notice, Phase, Pong, Pull, Push, Reply, Request, Save, Stats, Values, VarInfo, Welcome,
-};
-use ps::{Refusal, TrainerId, VarId};
 use tensor::{Rows, Tensor, Value};
 use testing::seeds::{is_one, seeds};
 use testing::sim::Rng;
+use wire::frame::{self, Frame, Message};
+use wire::message::{
+    Ack, AllGather, AllGatherResult, AllToAll, AllToAllResult, AskStats, Barrier, Grad, Hello,
+    LookUp, Notice, Phase, Pong, Pull, Push, Reply, Request, Save, Stats, Values, VarInfo, Welcome,
+};
+use wire::{Error, Refusal, TrainerId, VarId};
 
 #[global_allocator]
 static COUNTING: alloc::Counting = alloc::Counting;

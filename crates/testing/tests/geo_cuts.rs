@@ -11,7 +11,7 @@ use tensor::{Lod, Tensor};
 use testing::models::{self, Ctr};
 use testing::recovery::{Death, Plan, Victim, run_script};
 use train::Feed;
-use train::transpile::Config;
+use transpile::Config;
 
 #[global_allocator]
 static COUNTING: alloc::Counting = alloc::Counting;

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use data::{Dataset, DatasetKind, Slot};
 use program::distributed::Mode;
-use ps::Refusal;
-use ps::message::AllToAll;
 use testing::fleets::job;
 use train::Scope;
+use wire::Refusal;
+use wire::message::AllToAll;
 
 /// A dataset in memory with one id a sample.
 fn dataset(ids: std::ops::Range<i64>) -> Dataset {
@@ -107,7 +107,7 @@ fn a_trainer_that_ends_is_named_to_one_that_shuffles() {
         assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
         let data::Error::Exchange { source } = &error else { panic!("{error}") };
         let refusal = match source.downcast_ref() {
-            Some(train::Error::Ps(ps::Error::Refused { refusal, .. })) => refusal,
+            Some(train::Error::Ps(wire::Error::Refused { refusal, .. })) => refusal,
             _ => panic!("{error}"),
         };
         assert_eq!(*refusal, Refusal::Absent { trainer: 1 });

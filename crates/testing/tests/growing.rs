@@ -13,8 +13,8 @@ use tensor::{DType, Rows, Tensor};
 use testing::job::{self, Plan};
 use testing::nets;
 use train::io::{self, Fitted};
-use train::transpile::{self, Config, Job, RoundRobin, Threads};
 use train::{Error, Executor, Feed, Scope};
+use transpile::{Config, Job, RoundRobin, Threads};
 
 /// A table, a layer and Adam's state of both, in two sizes.
 fn build(rows: i64, dim: i64, hidden: &[i64]) -> (Net, Var) {

@@ -1,7 +1,7 @@
 //! The cost of idle trainers for a server: little memory and no thread.
 #![allow(clippy::unwrap_used)] // A test that unwraps fails, which is what it is for.
 
-use ps::Endpoint;
+use base::Endpoint;
 use testing::crowd::{Server, Trainers, allow_descriptors};
 
 /// The bytes that an idle trainer may cost a server.

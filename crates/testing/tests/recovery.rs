@@ -12,8 +12,8 @@ use testing::linear::{self, COMMON, LR, Linear, N_FEATURES, ROW_GRAD, own_row};
 use testing::models::{self, Ctr};
 use testing::recovery::{Death, Died, Outcome, Plan, Trainer as Process, Victim, run, run_script};
 use train::parallel::{LossScale, Parallel, split};
-use train::transpile::Config;
 use train::{Error, Feed};
+use transpile::Config;
 
 use Victim::{Server, Trainer};
 

@@ -14,7 +14,7 @@ use testing::close::{Tolerance, assert_tensor};
 use testing::linear::{self, COMMON, LR, Linear, N_FEATURES, own_row};
 use testing::recovery::{Death, Died, Outcome, Plan, Trainer, Victim, run_script};
 use train::from_dataset::{self, Observer, Pass, PassOptions, Progress, Report};
-use train::transpile::Config;
+use transpile::Config;
 
 const BATCH: usize = 4;
 const N_BATCHES: usize = 320;

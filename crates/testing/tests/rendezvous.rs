@@ -6,9 +6,11 @@ use std::net::{TcpListener, TcpStream};
 use std::thread;
 use std::time::Duration;
 
-use ps::rendezvous::{Place, Report, Side};
-use ps::tcp::{Rendezvous, find_others};
-use ps::{Access, Endpoint, Error};
+use base::Endpoint;
+use net::Access;
+use net::tcp::{Rendezvous, find_others};
+use protocol::rendezvous::{Place, Report, Side};
+use wire::Error;
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -32,7 +34,7 @@ fn meeting(master: &Endpoint, side: Side, rank: Option<u32>, n: u32) -> Rendezvo
     Rendezvous { master: master.clone(), report, limit: LONG, access: Access::default() }
 }
 
-fn all(meetings: Vec<Rendezvous>) -> Vec<ps::Result<Place>> {
+fn all(meetings: Vec<Rendezvous>) -> Vec<wire::Result<Place>> {
     let run = |meeting: Rendezvous| {
         thread::spawn(move || find_others(&meeting, &mut |_| {}, &mut || false))
     };

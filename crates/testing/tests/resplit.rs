@@ -5,7 +5,7 @@ use program::Net;
 use program::distributed::Mode;
 use serde_json::json;
 use testing::nets;
-use train::transpile::{self, Config, Dispatch, Job, Original, RoundRobin, Transpiled};
+use transpile::{Config, Dispatch, Job, Original, RoundRobin, Transpiled};
 
 fn servers(n: usize) -> String {
     let list: Vec<String> = (0..n).map(|at| format!("127.0.0.1:{}", 7000 + at)).collect();

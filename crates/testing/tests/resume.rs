@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex};
 
 use program::distributed::Mode;
 use program::optimizer::*;
-use ps::server::{CutRecord, Server, ServerConfig, Store};
+use protocol::server::{CutRecord, Server, ServerConfig, Store};
 use testing::stores::{Model, OUTPUTS, Servers, TableKind};
 use train::remote::Log;
 use train::serve::SnapshotSettings;
-use train::transpile::Config;
 use train::{BadSnapshot, Error};
+use transpile::Config;
 
 type MakeOptimizer = fn(LearningRate) -> Optimizer;
 

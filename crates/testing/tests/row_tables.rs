@@ -7,21 +7,21 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use program::backward::Limits;
-use program::distributed::{Mode, Spread};
+use program::distributed::{EntryRule, Mode, Spread};
 use program::layers::{self, Data, Elementwise, Reduce, SparseEmbedding};
 use program::optimizer::*;
 use program::{GradClip, Initializer, Net, ParamAttr, Regularizer, Var, stream};
-use ps::TrainerId;
-use ps::message::{Grad, Phase, Save};
-use ps::server::Store;
-use ps::table::{EntryFilter, EntryRule};
+use protocol::server::Store;
 use tensor::{DType, Rows, Tensor, Value};
 use testing::id_of;
 use testing::job::{self, Outcome, Plan};
 use testing::session::Session;
+use train::Feed;
 use train::serve::BlockStore;
-use train::transpile::{Config, Job, RoundRobin, Transpiled, transpile};
-use train::{Error, Feed};
+use train::table::EntryFilter;
+use transpile::{Config, Error, Job, RoundRobin, Transpiled, transpile};
+use wire::TrainerId;
+use wire::message::{Grad, Phase, Save};
 
 /// `sum(table[ids] * x)` over a batch, where x is one number for each id.
 #[derive(Clone)]
@@ -381,7 +381,7 @@ fn a_large_normal_table_starts_from_its_rows_numbers() {
     assert_eq!(all.len(), 2 * WIDTH, "no two numbers are alike");
 }
 
-fn split(table: &Table, config: &Config) -> train::Result<Transpiled> {
+fn split(table: &Table, config: &Config) -> transpile::Result<Transpiled> {
     let (mut net, _) = table.build();
     let job = Job::new(0, "127.0.0.1:7001,127.0.0.1:7002", 2);
     let (main, startup) = (&mut net.main, &mut net.startup);

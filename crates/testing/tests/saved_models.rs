@@ -7,8 +7,8 @@ use program::{Net, Var};
 use tensor::Tensor;
 use testing::job::{self, Outcome, Plan};
 use testing::nets;
-use train::transpile::{Config, Job, RoundRobin, transpile};
 use train::{Error, Executor, Feed, Scope, io};
+use transpile::{Config, Job, RoundRobin, transpile};
 
 /// A table, a layer that is cut, and Adam's state of both.
 fn build() -> (Net, Var) {

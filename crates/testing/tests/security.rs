@@ -13,19 +13,21 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ps::access::proof::{Service, Unproved};
-use ps::frame::{self, Frame};
-use ps::message::{Grad, Hello, Ping, Pull, Push, Reply, Request, VarInfo};
-use ps::rendezvous::Side;
-use ps::server::{Apply, ServerConfig};
-use ps::tcp::{Client, ClientGroup, Listener, Patience, enter, find_others};
-use ps::{Access, Endpoint, Error, Refusal, Secret, VarId};
+use base::Endpoint;
+use net::access::proof::{Service, Unproved};
+use net::tcp::{Client, ClientGroup, Listener, Patience, enter, find_others};
+use net::{Access, Secret};
+use protocol::rendezvous::Side;
+use protocol::server::{Apply, ServerConfig};
 use tensor::{Tensor, Value};
 use testing::cluster::free_endpoints;
 use testing::crowd::Use;
 use testing::doors::{join, meeting};
 use testing::served::Served;
 use testing::sim::{SHARED_VAR, grad, vars};
+use wire::frame::{self, Frame};
+use wire::message::{Grad, Hello, Ping, Pull, Push, Reply, Request, VarInfo};
+use wire::{Error, Refusal, VarId};
 
 /// Nothing that a stranger may hear.
 const JOB: &str = "the-digest-of-this-job";
@@ -110,7 +112,7 @@ fn a_stranger_learns_and_changes_nothing() {
     let push =
         Push::new(vec![Grad { var: VarId(0), value: Value::Tensor(Tensor::full([1], 1f32)) }]);
     let mut opening = b"PWHS".to_vec();
-    opening.extend(ps::message::VERSION.to_le_bytes());
+    opening.extend(wire::message::VERSION.to_le_bytes());
     opening.extend((Service::Server as u32).to_le_bytes());
     opening.extend([5; 32]);
     let mut guessed = opening.clone();
@@ -359,7 +361,7 @@ fn a_flood_of_silent_connections_costs_little_and_keeps_nobody_out() {
     assert!(during.n_files < before.n_files + 1_100, "{} files", during.n_files);
     let n_bytes = during.n_bytes.saturating_sub(before.n_bytes);
     assert!(n_bytes < 32 << 20, "{n_bytes} bytes more");
-    trainer.change(ps::message::Complete).unwrap();
+    trainer.change(wire::message::Complete).unwrap();
     trainer.settle().unwrap();
     assert!(child.wait().unwrap().success(), "it served to the end");
     drop(flood);

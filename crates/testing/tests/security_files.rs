@@ -9,15 +9,15 @@ use std::path::{Path, PathBuf};
 use predict::Predictor;
 use program::layers::{self, Data, Fc};
 use program::{Net, OpDesc, Program};
-use ps::Refusal;
-use ps::message::{Phase, Save};
-use ps::server::Store;
+use protocol::server::Store;
 use testing::linear::Linear;
 use testing::session::Session;
 use train::io::{self, SaveInference};
 use train::serve::{BlockStore, server_op};
-use train::transpile::{Config, Job, RoundRobin, transpile};
 use train::{Error, Scope};
+use transpile::{Config, Job, RoundRobin, transpile};
+use wire::Refusal;
+use wire::message::{Phase, Save};
 
 const SERVER: &str = "127.0.0.1:7001";
 

@@ -7,17 +7,19 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ps::access::proof::Service;
-use ps::frame::{self, FRAME_BYTES_MAX, Frame};
-use ps::message::{Barrier, Complete, Grad, Hello, LookUp, Pull, Push, Reply, Request, VarInfo};
-use ps::server::{Apply, ServerConfig};
-use ps::tcp::{Client, ClientGroup, Patience, enter};
-use ps::{Access, Endpoint, Error, Refusal, Secret};
+use base::Endpoint;
+use net::access::proof::Service;
+use net::tcp::{Client, ClientGroup, Patience, enter};
+use net::{Access, Secret};
+use protocol::server::{Apply, ServerConfig};
 use tensor::{Rows, Tensor, Value};
 use testing::cluster::wait_until;
 use testing::crowd;
 use testing::served::Served;
 use testing::sim::{GRAD, SHARED_VAR, TABLE, vars};
+use wire::frame::{self, FRAME_BYTES_MAX, Frame};
+use wire::message::{Barrier, Complete, Grad, Hello, LookUp, Pull, Push, Reply, Request, VarInfo};
+use wire::{Error, Refusal};
 
 const LIMIT: Duration = Duration::from_secs(60);
 /// The bytes that a server holds for all trainers.

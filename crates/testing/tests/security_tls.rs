@@ -9,17 +9,19 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use ps::access::tls::{CertificateFiles, Tls};
-use ps::message::{Barrier, Complete, Grad, Hello, LookUp, Pull, Push, Reply};
-use ps::rendezvous::Side;
-use ps::server::{Apply, End, ServerConfig};
-use ps::tcp::{Client, ClientGroup, Listener, Patience, find_others};
-use ps::{Access, CertificateFault, Endpoint, Error, Secret, TlsFailure};
+use base::Endpoint;
+use net::access::tls::{CertificateFiles, Tls};
+use net::tcp::{Client, ClientGroup, Listener, Patience, find_others};
+use net::{Access, Secret};
+use protocol::rendezvous::Side;
+use protocol::server::{Apply, End, ServerConfig};
 use tensor::{Rows, Tensor, Value};
 use testing::cluster::{free_endpoints, take_local_name};
 use testing::doors::{join, meeting};
 use testing::served::Served;
 use testing::sim::{GRAD, SHARED_VAR, TABLE, vars};
+use wire::message::{Barrier, Complete, Grad, Hello, LookUp, Pull, Push, Reply};
+use wire::{CertificateFault, Error, TlsFailure};
 
 fn secret() -> Access {
     Access::with(Secret::new("the secret of this job").unwrap())
@@ -328,7 +330,7 @@ fn free() -> Endpoint {
 
 #[test]
 fn trainers_meet_over_tls() {
-    use ps::collective::{Collective, Exchanged, ReduceOp, Terms};
+    use protocol::collective::{Collective, Exchanged, ReduceOp, Terms};
     let endpoints = [free(), free(), free()];
     // The names of Unix sockets are taken, so that they meet over TCP.
     let _names: Vec<_> = endpoints.iter().map(take_local_name).collect();

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use testing::cluster::free_endpoints;
 use testing::linear::Linear;
 use train::serve::{Serving, SnapshotSettings, serve};
-use train::transpile::{Config, Job, RoundRobin, transpile};
 use train::{BadSnapshot, Error};
+use transpile::{Config, Job, RoundRobin, transpile};
 
 /// Serves until `stops` says so; returns its lines, and how it ended.
 fn run(folder: &Path, stops: impl FnMut() -> bool) -> (Vec<String>, train::Result<()>) {

@@ -5,22 +5,22 @@
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+use net::tcp::{Listener, Stop};
 use program::backward::Limits;
 use program::distributed::Mode;
 use program::layers::{self, Data, Decay, Embedding, Fc};
 use program::optimizer::{Adam, Optimizer};
 use program::{Net, ParamAttr, Program, Var};
-use ps::message::{Grad, LookUp, Phase, Pull, Save, VarInfo};
-use ps::server::{Server, ServerConfig, Size, Store, Unit};
-use ps::tcp::{Listener, Stop};
-use ps::{Refusal, TrainerId, VarId};
+use protocol::server::{Server, ServerConfig, Size, Store, Unit};
 use tensor::{DType, Rows, Tensor, Value};
 use testing::id_of;
 use testing::linear::{LR, Linear, N_ROWS, grad};
 use train::Scope;
 use train::io::JobScope;
 use train::serve::{BlockStore, server_op};
-use train::transpile::{Config, Job, RoundRobin, transpile};
+use transpile::{Config, Job, RoundRobin, transpile};
+use wire::message::{Grad, LookUp, Phase, Pull, Save, VarInfo};
+use wire::{Refusal, TrainerId, VarId};
 
 const SERVER: &str = "127.0.0.1:7001";
 const HALVING: Linear = Linear { table: true, is_distributed: false, halving: true };

@@ -2,10 +2,10 @@
 //!
 //! `SEED=n cargo test -p testing --test protocol simulation::` replays one run of each law.
 
-use ps::Refusal;
-use ps::server::{Apply, End};
+use protocol::server::{Apply, End};
 use testing::seeds::{is_one, seeds};
 use testing::sim::{Faults, GRACE_MS, Kill, Outcome, Plan, Report, Rng, SHARED, Size, Step, own};
+use wire::Refusal;
 
 fn size(rng: &mut Rng) -> Size {
     Size { servers: 1 + rng.below(3) as usize, trainers: 1 + rng.below(4) as u32 }

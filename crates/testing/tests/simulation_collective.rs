@@ -9,10 +9,11 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use ps::collective::{Collective, Exchanged, Exchanges, Failure, Part, ReduceOp, Terms};
+use protocol::collective::{Collective, Exchanged, Exchanges, Part, ReduceOp, Terms};
 use tensor::{Tensor, Value};
 use testing::seeds::seeds;
 use testing::sim::Rng;
+use wire::Failure;
 
 /// Messages on their way from one trainer to another, in order.
 type Wires = BTreeMap<(u32, u32), VecDeque<Message>>;

@@ -5,7 +5,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use ps::server::Apply;
+use protocol::server::Apply;
 use testing::seeds::{is_one, seeds};
 use testing::sim::{
     Bug, Death, Faults, Moment, Outcome, Plan, Report, Size, Step, Survival, Survived, Who,

@@ -11,14 +11,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use program::optimizer::{LearningRate, Optimizer, Sgd};
-use ps::Refusal;
-use ps::server::{CutRecord, Store, WrittenCut};
+use protocol::server::{CutRecord, Store, WrittenCut};
 use tempfile::TempDir;
 use testing::stores::{Model, OUTPUTS, Servers, TableKind};
 use testing::{big_table, kept_snapshots};
 use train::serve::SnapshotSettings;
-use train::transpile::Config;
 use train::{BadSnapshot, Error};
+use transpile::Config;
+use wire::Refusal;
 
 fn model() -> Model {
     let optimizer = |rate: LearningRate| Optimizer::new(Sgd, rate);
@@ -93,7 +93,7 @@ impl Pair {
 
 fn open(folder: &Path, said: &Arc<Mutex<Vec<String>>>) -> Result<Servers, Error> {
     let (mut servers, said) = (start(), said.clone());
-    let log = Arc::new(move |line: &ps::lines::Line| said.lock().unwrap().push(line.text.clone()));
+    let log = Arc::new(move |line: &net::lines::Line| said.lock().unwrap().push(line.text.clone()));
     servers.all[0].store.keep(&SnapshotSettings::new(folder), log)?;
     Ok(servers)
 }

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use program::distributed::Mode;
 use program::optimizer::*;
 use program::{GradClip, Regularizer};
-use ps::server::{CutRecord, Store};
+use protocol::server::{CutRecord, Store};
 use testing::stores::{Model, OUTPUTS, Servers, TableKind};
 use train::serve::SnapshotSettings;
-use train::transpile::Config;
+use transpile::Config;
 
 const ALL_TABLES: [TableKind; 5] = [
     TableKind::Touched,

@@ -7,17 +7,19 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ps::access::proof::Service;
-use ps::frame::{self, FRAME_BYTES_MAX, Frame};
-use ps::message::{
-    Barrier, Complete, Grad, Hello, LookUp, Ping, Pull, Push, Reply, Request, VERSION, VarInfo,
-};
-use ps::server::{Apply, End, ServerConfig};
-use ps::tcp::{Client, ClientGroup, LostProcess, Patience, Ticket, enter};
-use ps::{Access, Endpoint, Error, Refusal, VarId};
+use base::Endpoint;
+use net::Access;
+use net::access::proof::Service;
+use net::tcp::{Client, ClientGroup, LostProcess, Patience, Ticket, enter};
+use protocol::server::{Apply, End, ServerConfig};
 use tensor::{Rows, Tensor, Value};
 use testing::served::Served;
 use testing::sim::{GRAD, SHARED_VAR, TABLE, grad, vars};
+use wire::frame::{self, FRAME_BYTES_MAX, Frame};
+use wire::message::{
+    Barrier, Complete, Grad, Hello, LookUp, Ping, Pull, Push, Reply, Request, VERSION, VarInfo,
+};
+use wire::{Error, Refusal, VarId};
 
 fn serve(config: ServerConfig) -> Served {
     Served::start(Access::default(), config)

@@ -7,8 +7,8 @@ use program::stream;
 use tensor::{Rows, Tensor, Value};
 use testing::job::{self, Outcome, Plan};
 use testing::linear::{COMMON, LR, Linear, ROW_GRAD, own_row};
-use train::transpile::Config;
 use train::{Error, io};
+use transpile::Config;
 
 const SPREAD: Linear = Linear { table: true, is_distributed: true, halving: false };
 
@@ -165,7 +165,7 @@ fn a_folder_of_the_former_layout_is_loaded_by_any_number_of_servers() {
 
 /// Starts a server from a folder, up to where it would serve.
 fn load(dir: &std::path::Path, endpoint: &str) -> train::Result<()> {
-    use train::transpile::{Job, RoundRobin, transpile};
+    use transpile::{Job, RoundRobin, transpile};
     let (mut net, _) = SPREAD.build();
     let job = Job::new(0, "127.0.0.1:7001,127.0.0.1:7002", 1);
     let (main, startup) = (&mut net.main, &mut net.startup);

@@ -10,7 +10,7 @@ use testing::job::{self, Plan};
 use testing::recorded::RecordedJob;
 use testing::{nets, reference};
 use train::Feed;
-use train::transpile::Config;
+use transpile::Config;
 
 /// Replays one of Fluid's recorded runs with real sockets.
 #[track_caller]

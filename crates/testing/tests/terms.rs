@@ -5,14 +5,15 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use ps::message::{
+use base::Endpoint;
+use net::tcp::{Client, Listener, Patience, Stop, join};
+use protocol::server::{Apply, End, Server, ServerConfig};
+use testing::sim::{Book, Disk, SHARED_VAR, grad, vars};
+use wire::message::{
     Complete, Given, Hello, Leave, Pull, Push, Ready, Recall, Recollection, Reply, VERSION, WantCut,
 };
-use ps::recovery::{Term, common};
-use ps::server::{Apply, End, Server, ServerConfig};
-use ps::tcp::{Client, Listener, Patience, Stop, join};
-use ps::{Endpoint, Error, Refusal};
-use testing::sim::{Book, Disk, SHARED_VAR, grad, vars};
+use wire::recovery::{Term, common};
+use wire::{Error, Refusal};
 
 const TRAINERS: u32 = 2;
 
@@ -123,7 +124,7 @@ impl Trainer {
         self.clients.iter().map(value).collect()
     }
 
-    fn ask(&self, request: impl Into<ps::message::Request>) -> Reply {
+    fn ask(&self, request: impl Into<wire::message::Request>) -> Reply {
         let ticket = self.clients[0].ask(request).unwrap();
         self.clients[0].wait(ticket, "an answer").unwrap()
     }
@@ -173,7 +174,7 @@ fn wait_for<T>(what: &str, trainers: &[Trainer], mut there: impl FnMut() -> Opti
 
 /// A cut of the whole job, wanted by the first trainer.
 fn make_cut(trainers: &[Trainer]) -> u64 {
-    assert_eq!(trainers[0].ask(WantCut), Reply::Done(ps::message::Done));
+    assert_eq!(trainers[0].ask(WantCut), Reply::Done(wire::message::Done));
     let lead = &trainers[0].clients[0];
     let next_cut = wait_for("a notice", trainers, || lead.notice().next_cut);
     let before = trainers[0].complete().unwrap();

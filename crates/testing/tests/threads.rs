@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use tensor::DType;
 use testing::close::{Tolerance, assert_tensor};
 use testing::job::{self, Outcome, Plan};
-use train::transpile::Config;
+use transpile::Config;
 
 const BATCH: usize = 4;
 const N_WORDS: i64 = 30;

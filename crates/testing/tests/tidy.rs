@@ -21,43 +21,110 @@ const EDGES: &[(&str, &[&str])] = &[
     ("durable", &["base"]),
     ("tensor", &[]),
     ("program", &["base", "tensor"]),
+    ("transpile", &["base", "tensor", "program"]),
     ("metrics", &["base"]),
     ("data", &["base", "durable", "tensor", "metrics"]),
     ("logging", &["base", "metrics"]),
     ("monitor", &["base", "durable", "metrics"]),
-    ("ps", &["base", "durable", "tensor", "metrics"]),
-    ("train", &["base", "durable", "tensor", "program", "metrics", "data", "ps"]),
+    ("wire", &["base", "tensor", "metrics"]),
+    ("protocol", &["base", "tensor", "metrics", "wire"]),
+    ("net", &["base", "durable", "tensor", "metrics", "wire", "protocol"]),
+    (
+        "train",
+        &[
+            "base",
+            "durable",
+            "tensor",
+            "program",
+            "transpile",
+            "metrics",
+            "data",
+            "wire",
+            "protocol",
+            "net",
+        ],
+    ),
     (
         "fleet",
         &[
-            "base", "durable", "tensor", "program", "metrics", "data", "logging", "monitor", "ps",
+            "base",
+            "durable",
+            "tensor",
+            "program",
+            "transpile",
+            "metrics",
+            "data",
+            "logging",
+            "monitor",
+            "wire",
+            "protocol",
+            "net",
             "train",
         ],
     ),
     ("export", &["base", "durable", "tensor", "program", "metrics", "train"]),
     ("ctr", &["base", "tensor", "program", "metrics", "data", "train", "fleet"]),
     ("predict", &["base", "tensor", "program", "metrics", "data", "monitor", "train", "ctr"]),
-    ("cli", &["program", "data", "ps", "fleet", "export", "ctr", "predict"]),
+    ("cli", &["base", "program", "data", "fleet", "export", "ctr", "predict"]),
     (
         "python",
         &[
-            "base", "tensor", "program", "data", "ps", "train", "fleet", "export", "ctr",
-            "predict", "cli",
+            "base",
+            "tensor",
+            "program",
+            "transpile",
+            "data",
+            "wire",
+            "protocol",
+            "net",
+            "train",
+            "fleet",
+            "export",
+            "ctr",
+            "predict",
+            "cli",
         ],
     ),
     (
         "testing",
         &[
-            "base", "durable", "tensor", "program", "metrics", "data", "monitor", "ps", "train",
-            "fleet", "predict", "cli",
+            "base",
+            "durable",
+            "tensor",
+            "program",
+            "transpile",
+            "metrics",
+            "data",
+            "monitor",
+            "wire",
+            "protocol",
+            "net",
+            "train",
+            "fleet",
+            "predict",
+            "cli",
         ],
     ),
 ];
 
 /// The crates that the package at the root shows of the workspace.
 const FACADE: &[&str] = &[
-    "base", "tensor", "program", "metrics", "data", "logging", "monitor", "ps", "train", "fleet",
-    "export", "ctr", "predict",
+    "base",
+    "tensor",
+    "program",
+    "transpile",
+    "metrics",
+    "data",
+    "logging",
+    "monitor",
+    "wire",
+    "protocol",
+    "net",
+    "train",
+    "fleet",
+    "export",
+    "ctr",
+    "predict",
 ];
 
 /// Where files lie that are neither code nor documents.
@@ -206,7 +273,7 @@ fn versions_of_formats_are_in_one_table() {
 #[test]
 fn only_one_module_opens_sockets() {
     let free = [
-        "crates/ps/src/tcp/",
+        "crates/net/src/tcp/",
         "crates/predict/src/serve/",
         "crates/monitor/src/http/",
         "crates/testing/",
@@ -217,7 +284,7 @@ fn only_one_module_opens_sockets() {
     // An address is not a socket.
     found.retain(|line| !line.ends_with("IpAddr;") && !line.ends_with("SocketAddr;"));
     none(
-        "`std::net` belongs to `crates/ps/src/tcp/`, to the server of predictions, and to HTTP",
+        "`std::net` belongs to `crates/net/src/tcp/`, to the server of predictions, and to HTTP",
         found,
     );
 }
@@ -231,7 +298,9 @@ fn the_executor_only_executes() {
         "crate::trainer",
         "crate::counters",
         "metrics::",
-        "ps::",
+        "wire::",
+        "protocol::",
+        "net::",
     ];
     let mut found = uses(&of_jobs, |name| name.starts_with("crates/train/src/executor/"));
     found.retain(|line| !line.contains("///"));
@@ -250,7 +319,12 @@ fn only_one_module_knows_poisoned_locks() {
 
 #[test]
 fn the_pure_crates_touch_no_file_thread_or_clock() {
-    let pure = ["crates/tensor/src/", "crates/program/src/"];
+    let pure = [
+        "crates/tensor/src/",
+        "crates/program/src/",
+        "crates/transpile/src/",
+        "crates/protocol/src/",
+    ];
     let bound = |name: &str| pure.iter().any(|folder| name.starts_with(folder));
     let words = ["std::fs", "std::thread", "std::time", "std::process", "std::io"];
     let mut found = Vec::new();
@@ -259,7 +333,7 @@ fn the_pure_crates_touch_no_file_thread_or_clock() {
         let lines = code.lines().filter(|line| words.iter().any(|word| line.contains(word)));
         found.extend(lines.map(|line| format!("{name}: {}", line.trim())));
     }
-    none("`tensor` and `program` compute and do nothing else", found);
+    none("`tensor`, `program`, `transpile` and `protocol` compute and do nothing else", found);
 }
 
 /// The machine's clock may jump. Waits, expiries and measurements use a clock that does not.
@@ -268,7 +342,7 @@ fn only_log_lines_read_the_wall_clock() {
     let shipped = |name: &str| {
         name.contains("/src/")
             && !name.starts_with("crates/testing/")
-            && name != "crates/ps/src/lines.rs"
+            && name != "crates/net/src/lines.rs"
             && name != "crates/metrics/src/calendar.rs"
             && name != "crates/monitor/src/job/clock.rs"
             // Servers refuse a signature of another hour.

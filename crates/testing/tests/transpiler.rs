@@ -18,10 +18,9 @@ use program::{Attr, Net, OpDesc, Program};
 use serde_json::{Value as Json, json};
 use tensor::{Tensor, Value};
 use testing::{golden, nets};
-use train::transpile::{
-    self, Config, Dispatch, HashName, Job, RoundRobin, Threads, Transpiled, slice_variable,
-};
-use train::{Error, Executor, Feed, Scope};
+use train::{Executor, Feed, Scope};
+use transpile::Error;
+use transpile::{Config, Dispatch, HashName, Job, RoundRobin, Threads, Transpiled, slice_variable};
 
 const CASES: [&str; 12] = [
     "ctr_async_2x2_runtime_split",

@@ -8,9 +8,10 @@ use std::time::Duration;
 use metrics::{NumberKind, NumberSource, Sample};
 use monitor::http::ask_all;
 use monitor::{ProcessName, ProcessServer};
-use ps::counters::{NETWORK, SERVER, WAITING};
+use protocol::counters::{SERVER, WAITING};
 use testing::tree::read;
 use train::counters::TRAINER;
+use wire::counters::NETWORK;
 
 /// All numbers without a label; those with labels exist when a process has one.
 fn declared() -> Vec<Sample> {

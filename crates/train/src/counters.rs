@@ -64,7 +64,7 @@ struct FetchedNumber {
 static FETCHED: Mutex<Vec<FetchedNumber>> = Mutex::new(Vec::new());
 /// Waits that no server is named for.
 pub(crate) static SENDING: LazyLock<std::sync::Arc<metrics::Seconds>> =
-    LazyLock::new(|| ps::counters::WAITING.of("its sender"));
+    LazyLock::new(|| protocol::counters::WAITING.of("its sender"));
 
 /// All numbers of this crate.
 #[derive(Debug)]

@@ -6,11 +6,11 @@ use std::borrow::Cow;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use base::DidYouMean;
 use base::bytes::Malformed;
+use base::{BadEndpoint, DidYouMean};
 use program::Program;
-use ps::Interruption;
 use tensor::DType;
+use wire::Interruption;
 
 pub use snapshot::BadSnapshot;
 pub(crate) use snapshot::SnapshotResult;
@@ -25,6 +25,10 @@ pub enum Error {
 
     #[error(transparent)]
     Tensor(#[from] tensor::Error),
+
+    /// A program that cannot be split over servers.
+    #[error(transparent)]
+    Transpile(#[from] transpile::Error),
 
     /// `memory_optimize` at the wrong time or place.
     #[error(
@@ -95,16 +99,16 @@ pub enum Error {
 
     /// Between this process and the others of its job.
     #[error(transparent)]
-    Ps(ps::Error),
+    Ps(wire::Error),
 
     /// A process of the job is lost, or the job has gone back: an answer does not come any more. A job that
     /// recovers goes back to a cut.
     #[error(transparent)]
-    PeerLost(ps::Error),
+    PeerLost(wire::Error),
 
     /// This process stopped waiting for a server. A job that recovers turns to other servers, if there are any.
     #[error(transparent)]
-    WaitEnded(ps::Error),
+    WaitEnded(wire::Error),
 
     /// Servers could not be found. The function that waits for them gives the details.
     #[error(transparent)]
@@ -115,7 +119,7 @@ pub enum Error {
 
     /// Why a server ended although trainers had not completed.
     #[error("{0}")]
-    JobFailed(ps::Refusal),
+    JobFailed(wire::Refusal),
 
     #[error("this is not a server's program: it has no end point of its own to load the pieces of")]
     NoServerEndpoint,
@@ -342,44 +346,6 @@ pub enum Error {
     #[error("{what} has {found} elements, {expected} are needed")]
     MetricLength { what: &'static str, expected: usize, found: usize },
 
-    #[error("DistributeTranspilerConfig.{field} {rule}, got {actual}")]
-    BadConfig { field: &'static str, rule: &'static str, actual: String },
-
-    #[error("there are no parameter servers: give pservers=\"ip:port,ip:port\"")]
-    NoEndpoints,
-
-    #[error("parameter server `{text}`: {source}")]
-    Endpoint { text: String, source: ps::Error },
-
-    #[error("parameter server `{endpoint}` is in the list twice")]
-    EndpointTwice { endpoint: String },
-
-    #[error("`{endpoint}` is not one of the parameter servers of this job: {}", endpoints.join(","))]
-    UnknownEndpoint { endpoint: String, endpoints: Vec<String> },
-
-    #[error(
-        "trainer_id {trainer_id} of {n_trainers} trainers: ids count from 0 and end before the \
-         number of trainers"
-    )]
-    TrainerId { trainer_id: usize, n_trainers: usize },
-
-    #[error("must set trainer_id > 0: it is {trainer_id}, and the first trainer has the number 0")]
-    NegativeTrainer { trainer_id: i64 },
-
-    #[error("invalid trainer number in distributed: 1")]
-    OneTrainer,
-
-    #[error("trainer `{endpoint}` is in the list twice")]
-    TrainerTwice { endpoint: String },
-
-    #[error("current endpoint {endpoint} is not in {endpoints:?}")]
-    NotATrainer { endpoint: String, endpoints: Vec<String> },
-
-    #[error(
-        "trainer {trainer_id} is at {own} in the list of trainers, but current_endpoint is {current}"
-    )]
-    OtherEndpoint { trainer_id: usize, own: String, current: String },
-
     #[error(
         "this trainer has met no other trainers: run the startup program that transpile() or \
          fleet.distributed_optimizer(...).minimize(...) made, before the main program"
@@ -401,25 +367,6 @@ pub enum Error {
     )]
     ThreadsExchange,
 
-    #[error("the program updates no parameter: call optimizer.minimize(loss) before transpile")]
-    NothingToOptimize,
-
-    #[error("this program was transpiled already: transpile the one it was made from, once")]
-    TranspiledTwice,
-
-    #[error("transpile() must be called before programs can be asked for")]
-    NotTranspiled,
-
-    #[error(
-        "all distributed lookup_table_ops should have only one table (`{}` and `{}` are two)",
-        tables[0],
-        tables[1]
-    )]
-    SeveralTables { tables: [String; 2] },
-
-    #[error("distributed table `{table}` has shape {dims:?}; a table has two dimensions")]
-    TableShape { table: String, dims: Vec<i64> },
-
     #[error(
         "distributed table `{table}` cannot be loaded on server {server}: {detail}; all files of \
          one save must be there, and of no other"
@@ -432,9 +379,6 @@ pub enum Error {
     )]
     SaveGivenUp { table: String },
 
-    #[error("distributed table `{table}` holds {actual}; its rows must be float32")]
-    TableType { table: String, actual: tensor::DType },
-
     #[error(
         "`{attr}` of `listen_and_serv` says `{words}`, which is not a rule for the rows of a table"
     )]
@@ -442,37 +386,6 @@ pub enum Error {
 
     #[error("{}: {problem}", path.display())]
     RowsFile { path: PathBuf, problem: Cow<'static, str> },
-
-    #[error(
-        "table `{table}` has the entry rule `{rule}`; rules are count_filter_entry:<n> and \
-         probability_entry:<p>"
-    )]
-    EntryRule { table: String, rule: String },
-
-    #[error("look-ups of table `{table}` have different entry rules: {} and {}", rules[0], rules[1])]
-    EntryRules { table: String, rules: [String; 2] },
-
-    #[error(
-        "table `{table}` has an entry rule, so servers must keep it row by row, but {why}; leave \
-         out the entry, or change that"
-    )]
-    EntryNeedsRows { table: String, why: String },
-
-    #[error(
-        "table `{table}` would take {} GiB, because {why}: it cannot be kept row by row; use \
-         another optimizer or initializer, or fewer rows",
-        n_bytes >> 30
-    )]
-    TableTooLarge { table: String, n_bytes: u64, why: String },
-
-    #[error("the gradient `{grad}` of `{param}` is computed by no op of the outermost block")]
-    GradNotComputed { param: String, grad: String },
-
-    #[error("the startup program starts no variable `{var}`")]
-    NoInit { var: String },
-
-    #[error("a dispatcher gave {actual} end points for {expected} blocks")]
-    BadDispatch { expected: usize, actual: usize },
 
     #[error("{} holds several variables; say which (`var_list`)", path.display())]
     WhichVars { path: PathBuf },
@@ -541,13 +454,19 @@ impl From<Malformed> for Error {
     }
 }
 
-impl From<ps::Error> for Error {
-    fn from(error: ps::Error) -> Self {
+impl From<wire::Error> for Error {
+    fn from(error: wire::Error) -> Self {
         match error.interruption() {
             Some(Interruption::PeerLost) => Error::PeerLost(error),
             Some(Interruption::WaitEnded) => Error::WaitEnded(error),
             None => Error::Ps(error),
         }
+    }
+}
+
+impl From<BadEndpoint> for Error {
+    fn from(bad: BadEndpoint) -> Self {
+        Error::Ps(bad.into())
     }
 }
 

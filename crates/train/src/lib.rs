@@ -1,7 +1,7 @@
 //! Runs programs: scopes that hold variables, the executor, files; splits programs over servers, and
 //! runs them as a trainer or as a server.
 //!
-//! **Invariant:** the only crate that joins `program`, `data` and `ps`. It reads no environment
+//! **Invariant:** the only crate that joins `program`, `data` and the protocol. It reads no environment
 //! variable and opens no socket.
 
 mod cell;
@@ -22,9 +22,8 @@ mod row_set;
 mod scope;
 pub mod serve;
 pub mod server_list;
-mod table_bytes;
+pub mod table;
 mod trainer;
-pub mod transpile;
 
 pub use error::{BadSnapshot, Error, FileState, Result};
 pub use executor::{Executor, Feed, Options, PackedWeights};

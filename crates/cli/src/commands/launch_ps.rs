@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use base::Endpoint;
 use clap::Args;
 use fleet::launch::options::{LogFormat, PsOptions, RecoveryOptions};
 use fleet::launch::{self, Console, EngineOptions, Target};
 use fleet::render::RenderOptions;
-use ps::Endpoint;
 
 use super::job::{Safety, Script, Watching};
 use super::on::{Engine, EngineOption, OnEngine};

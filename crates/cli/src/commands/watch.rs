@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
+use base::Endpoint;
 use clap::Args;
 use fleet::launch::options::{WatchOptions, WatchedProcesses};
 use fleet::launch::{self, Console};
-use ps::Endpoint;
 
 use crate::error::Result;
 use crate::values;

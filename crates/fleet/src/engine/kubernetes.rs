@@ -3,7 +3,7 @@
 //! A manifest that lists the servers itself (`paddlewheel render k8s`) uses Paddle's variables: then
 //! only the number of a pod comes from here, or its name.
 
-use ps::Endpoint;
+use base::Endpoint;
 
 use super::ranks::{self, Ranks};
 use super::{Identity, JobMembers};

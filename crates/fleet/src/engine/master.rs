@@ -3,9 +3,9 @@
 //! Kubeflow's PaddleJob sets it. It also helps `mpirun` and `srun` on several machines: ranks and
 //! roles come from there, addresses from the rendezvous.
 
-use ps::Endpoint;
-use ps::rendezvous::{Report, Side};
-use ps::tcp::Rendezvous;
+use base::Endpoint;
+use net::tcp::Rendezvous;
+use protocol::rendezvous::{Report, Side};
 
 use super::ranks::Division;
 use super::{Identity, JobMembers, mpi, slurm};
@@ -37,7 +37,7 @@ pub(super) fn identity(vars: EnvVars<'_>, members: JobMembers) -> Result<Option<
         },
         is_fixed: given.is_some(),
     };
-    let (limit, access) = (std::time::Duration::ZERO, ps::Access::default());
+    let (limit, access) = (std::time::Duration::ZERO, net::Access::default());
     Ok(Some(Identity::Asks(Box::new(Rendezvous { master, report, limit, access }))))
 }
 

@@ -13,8 +13,8 @@ mod volcano;
 
 use std::time::Duration;
 
-use ps::rendezvous::{Place, Side};
-use ps::tcp::{self, Rendezvous};
+use net::tcp::{self, Rendezvous};
+use protocol::rendezvous::{Place, Side};
 
 use crate::access;
 use crate::env::{self, EnvVars};
@@ -90,7 +90,7 @@ pub fn role_of(identity: Identity, limit: Duration, watch: &mut Watch<'_>) -> Re
     };
     match tcp::find_others(&meeting, &mut on_wait, stops) {
         Ok(place) => placed(&meeting, place),
-        Err(ps::Error::Interrupted { endpoint }) => {
+        Err(wire::Error::Interrupted { endpoint }) => {
             Err(Error::Interrupted { endpoints: vec![endpoint] })
         }
         Err(error) => Err(error.into()),

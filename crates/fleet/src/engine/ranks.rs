@@ -1,6 +1,6 @@
 //! Processes that an engine started alike: which are servers, and where they listen.
 
-use ps::Endpoint;
+use base::Endpoint;
 
 use super::JobMembers;
 use crate::env::{self, EnvVars};

@@ -1,6 +1,6 @@
 //! Jobs of Volcano: its `env` plugin numbers the pods of a task, its `svc` plugin lists their names.
 
-use ps::Endpoint;
+use base::Endpoint;
 
 use super::{Identity, JobMembers};
 use crate::env::{self, EnvVars, FoundVar};

@@ -7,8 +7,10 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use base::ProcessGroup;
 use monitor::job::{Condition, Told};
 use rustix::process::{Pid, Signal, kill_process};
+
 use signal_hook::consts::SIGKILL;
 
 use super::console::Console;
@@ -25,7 +27,6 @@ use crate::lines;
 use crate::pipes;
 use crate::role::RoleKind;
 use crate::signals::{ENDED_EARLY, SIGTERM, is_from_outside, name_of};
-use base::ProcessGroup;
 
 /// How much of a failed process's log is shown.
 const TAIL_LINES: usize = 20;
@@ -168,7 +169,7 @@ impl Member {
     /// Whether it is a server that found the job over when it started, and that no trainer has
     /// connected to.
     pub(super) fn found_job_over(&self) -> bool {
-        let is_over = |line: &String| line.contains(ps::lines::JOB_OVER);
+        let is_over = |line: &String| line.contains(protocol::JOB_OVER);
         self.process.kind == RoleKind::Server
             && self.is_well()
             && self.last_lines().iter().any(is_over)

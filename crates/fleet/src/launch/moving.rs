@@ -12,8 +12,8 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use ps::Endpoint;
-use ps::tcp;
+use base::{Endpoint, ProcessGroup};
+use net::tcp;
 use train::server_list;
 
 use super::console::Console;
@@ -24,7 +24,6 @@ use super::scale::{self, ScaleRequest};
 use super::snapshots;
 use crate::error::{Error, Result};
 use crate::role::RoleKind;
-use base::ProcessGroup;
 
 /// How long new servers may take to get ready: they take over what there is of the snapshots, and the job trains on.
 const READY: Duration = Duration::from_secs(600);

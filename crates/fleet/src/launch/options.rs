@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ps::Endpoint;
+use base::Endpoint;
 
 pub use crate::safety::SafetyOptions;
 pub use crate::script::ScriptCommand;

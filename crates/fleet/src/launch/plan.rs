@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use base::Endpoint;
 use monitor::job::Board;
-use ps::Endpoint;
 
 use super::options::{CollectiveOptions, PsOptions, ScriptCommand};
 use super::ports::{METRICS_START, Ports, START};

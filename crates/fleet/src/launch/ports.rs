@@ -8,7 +8,8 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ps::{Endpoint, tcp};
+use base::Endpoint;
+use net::tcp;
 
 use crate::error::{Error, Result};
 

@@ -1,7 +1,8 @@
 //! The secret of a job: given, or made for the processes of this launcher. It goes to them by their
 //! environment, never by a command line or a log.
 
-use ps::{Access, Endpoint, Secret, tcp};
+use base::Endpoint;
+use net::{Access, Secret, tcp};
 
 use super::options::SafetyOptions;
 use super::plan::Job;

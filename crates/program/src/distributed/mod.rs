@@ -4,20 +4,24 @@
 //! Data only. The transpiler writes it, the executor, files and the servers read it; it is not part
 //! of a program's bytes, because a saved model belongs to no job.
 
+mod entry;
 mod mode;
 pub mod ops;
 mod origin;
 mod piece;
 pub mod route;
+mod table_bytes;
 
 use std::sync::Arc;
 
 use tensor::mix;
 
+pub use entry::EntryRule;
 pub use mode::{Applies, BadSwitch, ExchangeKind, Mode, Split, Switch, Switches};
 pub use ops::ENTRY;
 pub use origin::Origin;
 pub use piece::{Piece, ServerId, VarId};
+pub use table_bytes::{TableTooLarge, WHOLE_BYTES_MAX, table_bytes};
 
 use crate::attr::Attrs;
 use crate::error::Result;

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use base::Endpoint;
 use fleet::ready::Watch;
 use fleet::role::{self, UserDefined};
 use fleet::{Identity, JobMembers, Role, RoleKind, engine, env, flags, stores};
-use ps::Endpoint;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyList, PyString};

@@ -14,8 +14,8 @@ use testing::cluster::free_endpoints;
 use testing::turns::{self, Servers, Workers};
 use train::remote::CommunicatorConfig;
 use train::serve::Serving;
-use train::transpile::{self, Config, Job, RoundRobin};
 use train::{Feed, Scope, Trainer};
+use transpile::{Config, Job, RoundRobin};
 
 use crate::ceiling::Ceiling;
 use crate::data::Samples;

@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
-use ps::server::{Apply, End, Server, ServerConfig};
-use ps::tcp::{Listener, Stop};
+use net::tcp::{Listener, Stop};
+use protocol::server::{Apply, End, Server, ServerConfig};
 use testing::crowd::{Sum, vars};
 
 fn main() {

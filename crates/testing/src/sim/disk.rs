@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ps::server::{CutRecord, OnDisk};
+use protocol::server::{CutRecord, OnDisk};
 
 use super::Rng;
 use super::ledger::Ledger;

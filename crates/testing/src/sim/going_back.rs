@@ -3,16 +3,16 @@
 
 use std::collections::BTreeMap;
 
-use ps::Millis;
-use ps::link::Broken;
-use ps::message::{Given, Leave, Ready, Recollection, Reply, WantCut};
-use ps::recovery::{Next, Term, common, next};
+use protocol::link::Broken;
+use protocol::server::Apply;
+use wire::Millis;
+use wire::message::{Given, Leave, Ready, Recollection, Reply, WantCut};
+use wire::recovery::{Next, Term, common, next};
 
 use super::seen::{Seen, number};
 use super::survival::Bug;
 use super::trainer::{Line, Outcome, Trainer};
 use super::{Plan, Rng};
-use ps::server::Apply;
 
 /// Trainers give state to cuts, and get it back, in pieces of so many bytes.
 pub(super) const PIECE_BYTES: usize = 24;

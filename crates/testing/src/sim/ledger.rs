@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use ps::message::{Grad, LookUp, Pull, Save, VarInfo};
-use ps::server::{CutRecord, OnDisk, Size, Store, TableGrads, Unit, WrittenCut};
-use ps::{Refusal, TrainerId, VarId};
+use protocol::server::{CutRecord, OnDisk, Size, Store, TableGrads, Unit, WrittenCut};
 use tensor::{Rows, Tensor, Value};
+use wire::message::{Grad, LookUp, Pull, Save, VarInfo};
+use wire::{Refusal, TrainerId, VarId};
 
 use super::disk::Disk;
 use super::trainer::{Step, tag, whose};

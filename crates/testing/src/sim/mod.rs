@@ -15,10 +15,10 @@ mod trainer;
 
 use std::collections::BTreeMap;
 
-use ps::frame::{self, FRAME_BYTES_MAX, Frame};
-use ps::message::{Reply, Request};
-use ps::server::{Action, Apply, End, Server, Work, WorkDone};
-use ps::{ConnId, Millis, Refusal};
+use protocol::server::{Action, Apply, End, Server, Work, WorkDone};
+use wire::frame::{self, FRAME_BYTES_MAX, Frame};
+use wire::message::{Reply, Request};
+use wire::{ConnId, Millis, Refusal};
 
 use self::orders::{Asked, Resizing};
 

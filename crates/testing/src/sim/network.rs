@@ -1,6 +1,6 @@
 //! The fates of frames and connections on their way.
 
-use ps::ConnId;
+use wire::ConnId;
 
 use super::{Conn, Event, Faults, Partition, World};
 

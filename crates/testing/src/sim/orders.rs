@@ -1,8 +1,8 @@
 //! Orders to a job: a server ends in order, the number of servers changes; and newest cuts that are
 //! damaged.
 
-use ps::recovery::common;
-use ps::server::{CutRecord, KeptBytes, ServerShare, repartition};
+use protocol::server::{CutRecord, KeptBytes, ServerShare, repartition};
+use wire::recovery::common;
 
 use super::ledger::Book;
 use super::survival::{Bug, Damage, Resize, Who, Wish};

@@ -1,6 +1,6 @@
 //! Runs the job of a plan.
 
-use ps::server::ServerConfig;
+use protocol::server::ServerConfig;
 
 use super::survival::Survival;
 use super::{DEADLINE_MS, Faults, GRACE_MS, LEASE_MS, Plan, Report, Size, World};

@@ -1,7 +1,7 @@
 //! Processes: how they start, die, stand still and come back.
 
-use ps::server::{End, Server};
-use ps::{ConnId, Millis};
+use protocol::server::{End, Server};
+use wire::{ConnId, Millis};
 
 use super::going_back::GoingBack;
 use super::ledger::{Book, Ledger, vars};

@@ -1,6 +1,6 @@
 //! The faults of a job that survives: deaths, processes that stop for a while, and cut connections.
 
-use ps::server::Apply;
+use protocol::server::Apply;
 
 use super::{Faults, Plan, Rng, Size, Step};
 

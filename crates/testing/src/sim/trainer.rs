@@ -1,11 +1,11 @@
 //! A trainer of the simulation: a script, and a shipping link to each server.
 
-use ps::link::{Broken, Link, LinkConfig};
-use ps::message::{
+use protocol::link::{Broken, Link, LinkConfig};
+use tensor::Value;
+use wire::message::{
     AllGather, AllToAll, Barrier, Complete, Grad, Hello, Leave, LookUp, Pull, Push, Reply, VarInfo,
 };
-use ps::{ConnId, Millis, Refusal, VarId};
-use tensor::Value;
+use wire::{ConnId, Millis, Refusal, VarId};
 
 use super::Size;
 use super::going_back::GoingBack;

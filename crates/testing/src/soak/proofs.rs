@@ -1,7 +1,7 @@
 //! The first bytes of a connection: the input of strangers before they have proved anything.
 
-use ps::access::proof::{Accepting, Connecting, Prove, Service, Transport};
-use ps::{Access, Secret};
+use net::access::proof::{Accepting, Connecting, Prove, Service, Transport};
+use net::{Access, Secret};
 
 use super::Target;
 

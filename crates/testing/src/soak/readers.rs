@@ -3,12 +3,14 @@
 use std::hint::black_box;
 use std::path::Path;
 
+use base::Endpoint;
 use data::{Dataset, DatasetKind, FeedDesc, MultiSlot, Native, Positions, Records, Slot};
 use program::{Attr, Net, OpDesc, Program, layers, stream};
-use ps::rendezvous::{Gathering, Place, RendezvousReply, Report, Side};
-use ps::{ConnId, Endpoint};
-use ruzstd::encoding::{CompressionLevel, compress_to_vec};
+use protocol::rendezvous::{Gathering, Place, RendezvousReply, Report, Side};
 use tensor::{Rows, Tensor, Value};
+use wire::ConnId;
+
+use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 
 use super::Target;
 use crate::linear::Linear;

@@ -5,19 +5,19 @@ use std::sync::Arc;
 
 use program::Program;
 use program::distributed::Mode;
-use ps::collective::{Collective, Exchanges, Failure, PeerHello, PeerMessage, ReduceOp, Terms};
-use ps::frame::{self, FRAME_BYTES_MAX, Frame};
-use ps::link::{Link, LinkConfig};
-use ps::message::{
-    Ack, AllGather, AllGatherResult, AllToAll, AskStats, Barrier, Complete, Done, Grad, Hello,
-    LookUp, Notice, Ping, Pong, Pull, Push, Reply, Request, Stats, Values, VarInfo, Welcome,
-};
-use ps::server::{Action, Apply, Server, ServerConfig, Store};
-use ps::{ConnId, Millis, Refusal, VarId};
+use protocol::collective::{Collective, Exchanges, PeerHello, PeerMessage, ReduceOp, Terms};
+use protocol::link::{Link, LinkConfig};
+use protocol::server::{Action, Apply, Server, ServerConfig, Store};
 use tensor::{Rows, Tensor, Value};
 use train::Scope;
 use train::serve::{BlockStore, server_op};
-use train::transpile::{Config as SplitConfig, Job, RoundRobin, transpile};
+use transpile::{Config as SplitConfig, Job, RoundRobin, transpile};
+use wire::frame::{self, FRAME_BYTES_MAX, Frame};
+use wire::message::{
+    Ack, AllGather, AllGatherResult, AllToAll, AskStats, Barrier, Complete, Done, Grad, Hello,
+    LookUp, Notice, Ping, Pong, Pull, Push, Reply, Request, Stats, Values, VarInfo, Welcome,
+};
+use wire::{ConnId, Failure, Millis, Refusal, VarId};
 
 use super::Target;
 use crate::linear::{Linear, grad};

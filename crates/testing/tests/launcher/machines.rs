@@ -33,7 +33,7 @@ fn each_machine_starts_its_own_again() {
 #[test]
 fn a_machine_that_comes_back_after_the_end_ends() {
     let port = free_ports(1)[0];
-    let line = ps::lines::JOB_OVER;
+    let line = protocol::JOB_OVER;
     let mut job = Job::new(&format!(
         "[ $TRAINING_ROLE = PSERVER ] && echo \"{line} at cut 3\" && exit 0; sleep 1000"
     ));

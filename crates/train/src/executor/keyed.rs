@@ -6,13 +6,12 @@
 use std::mem;
 use std::sync::Arc;
 
+use program::distributed::{TableTooLarge, WHOLE_BYTES_MAX, table_bytes};
 use program::op::{Untouched, host_error, row_init};
 use program::{OpDesc, Program};
 use tensor::{DType, Dealt, KeyedTable, OtherRow, OtherRows, RowInit, RowStart, TakenIn, Value};
 
 use super::step::Step;
-use crate::error::Error;
-use crate::table_bytes::{WHOLE_BYTES_MAX, table_bytes};
 
 /// The part that an op may have in a table that no memory holds, as far as its program says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -175,5 +174,5 @@ fn make_rows(
 fn too_large(step: &Step, table: &KeyedTable, why: String) -> program::Error {
     let name = step.desc.input_names("Param").first().cloned().unwrap_or_default();
     let n_bytes = table_bytes(&[table.height(), table.width() as i64]);
-    host_error(Error::TableTooLarge { table: name, n_bytes, why })
+    host_error(TableTooLarge { table: name, n_bytes, why })
 }

@@ -3,12 +3,12 @@
 use program::trainers::Expected;
 use program::{OpDesc, Program};
 use tensor::Tensor;
+use transpile::add_up_gradients;
 
 use super::Parallel;
 use crate::error::{Error, Result};
 use crate::executor::Feed;
 use crate::scope::Scope;
-use crate::transpile::collective::add_up_gradients;
 
 /// The trainers of a job without servers.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ impl Parallel {
     pub fn among_trainers(&mut self, rank: i64, n_trainers: i64) -> Result<()> {
         if n_trainers < 1 || rank < 0 || rank >= n_trainers {
             let (trainer_id, n_trainers) = (rank.max(0) as usize, n_trainers.max(0) as usize);
-            return Err(Error::TrainerId { trainer_id, n_trainers });
+            return Err(transpile::Error::TrainerId { trainer_id, n_trainers }.into());
         }
         if n_trainers > 1 {
             self.loss.n_trainers = n_trainers as usize;

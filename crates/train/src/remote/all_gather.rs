@@ -1,6 +1,6 @@
 //! Agreements of all trainers, through the first server.
 
-use ps::message::{AllGather, Reply};
+use wire::message::{AllGather, Reply};
 
 use super::events::ScriptEvent;
 use super::links::Links;

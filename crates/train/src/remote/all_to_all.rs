@@ -6,9 +6,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use net::tcp::{Client, Ticket};
 use program::Distributed;
-use ps::message::{AllToAll, Reply};
-use ps::tcp::{Client, Ticket};
+use wire::message::{AllToAll, Reply};
 
 use super::events::ScriptEvent;
 use super::links::Links;

@@ -11,11 +11,11 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use net::lines;
 use program::Distributed;
 use program::distributed::{Piece, PlacedKind, Placement, ServerId};
-use ps::lines;
-use ps::message::{Grad, Push};
 use tensor::{Pool, Value};
+use wire::message::{Grad, Push};
 
 use super::arrivals::Arrivals;
 use super::fetch::WholeFetch;

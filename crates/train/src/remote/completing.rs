@@ -1,6 +1,6 @@
 //! The end of a trainer's job.
 
-use ps::message::Complete;
+use wire::message::Complete;
 
 use super::TrainerJob;
 use super::cuts::ServerCuts;

@@ -5,10 +5,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use metrics::Obstacle;
+use net::tcp::Client;
 use program::distributed::ServerId;
-use ps::message::{AskStats, Cut, Given, NextCut, PIECE_BYTES, Ready, Reply, WantCut};
-use ps::recovery::common;
-use ps::tcp::Client;
+use wire::message::{AskStats, Cut, Given, NextCut, PIECE_BYTES, Ready, Reply, WantCut};
+use wire::recovery::common;
 
 use super::exchange::Exchanges;
 use super::links::{Arrival, Links};

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use program::Distributed;
 use program::distributed::{Piece, Placement, ServerId, Spread, server_of};
-use ps::VarId;
-use ps::message::{Pull, Reply};
 use tensor::Tensor;
+use wire::VarId;
+use wire::message::{Pull, Reply};
 
 use super::links::Links;
 use super::session::{join, tensor_of};

@@ -11,12 +11,12 @@ mod state;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use net::tcp::{Client, Ticket};
 use program::Distributed;
 use program::distributed::{PlacedKind, Placement, ServerId, difference_of};
-use ps::VarId;
-use ps::message::{CHANGED_MAX, Grad, Pull, Push, Reply};
-use ps::tcp::{Client, Ticket};
 use tensor::{Rows, Tensor, Value};
+use wire::VarId;
+use wire::message::{CHANGED_MAX, Grad, Pull, Push, Reply};
 
 use self::held::{HeldRows, held_tables};
 use super::links::Links;

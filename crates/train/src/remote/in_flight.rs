@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use base::EvenIfPoisoned;
 use metrics::WaitingStep;
-use ps::lines;
-use ps::message::Stats;
+use net::lines;
+use wire::message::Stats;
 
 use super::TrainerJob;
 use crate::counters::{SENDING, TRAINER};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use program::Distributed;
 use program::distributed::{PlacedKind, Placement};
-use ps::message::VarInfo;
+use wire::message::VarInfo;
 
 /// The checkpoint that a process of a job begins from. All must begin from the same: the processes compare it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
+use base::{BadEndpoint, Endpoint};
+use net::lines;
+use net::tcp::{self, Client, ClientGroup, LostProcess, MeshSettings, Patience, Stops};
 use program::Distributed;
 use program::distributed::{Origin, ServerId};
-use ps::lines;
-use ps::message::{Given, Hello, Leave, Recollection, Reply, VarInfo};
-use ps::tcp::{self, Client, ClientGroup, LostProcess, MeshSettings, Patience, Stops};
-use ps::{Endpoint, Refusal, SharedMemory, TrainerId};
+use wire::message::{Given, Hello, Leave, Recollection, Reply, VarInfo};
+use wire::{Refusal, SharedMemory, TrainerId};
 
 use super::job_start::{JobStart, held};
 use super::locks::{Ordered, OrderedGuard, Rank};
@@ -393,7 +394,7 @@ impl Links {
                 self.recovers.set_off();
                 self.agree_on_start(client)
             }
-            Err(ps::Error::OtherTerm { .. }) => {
+            Err(wire::Error::OtherTerm { .. }) => {
                 client.close();
                 self.recovers.set_on();
                 let arrival = self.arrive()?;
@@ -426,8 +427,10 @@ impl Links {
 
     /// Tells all other servers why a server does not let the job begin, if it does not: a server that no trainer meets
     /// would wait for them.
-    fn pass_on(&self, error: &ps::Error) {
-        let ps::Error::Refused { endpoint, refusal: Refusal::Failed(why) } = error else { return };
+    fn pass_on(&self, error: &wire::Error) {
+        let wire::Error::Refused { endpoint, refusal: Refusal::Failed(why) } = error else {
+            return;
+        };
         if self.settings().start.is_none() {
             return;
         }
@@ -509,7 +512,7 @@ impl Links {
             }
         };
         let endpoints = endpoints.iter().map(|endpoint| endpoint.parse());
-        let endpoints = endpoints.collect::<ps::Result<Vec<Endpoint>>>()?;
+        let endpoints = endpoints.collect::<std::result::Result<Vec<Endpoint>, BadEndpoint>>()?;
         // Nothing is locked meanwhile: it may take long.
         wait_ready(&endpoints).map_err(Error::NotReady)?;
         if let Some(me) = &mut self.state().me {
@@ -593,7 +596,7 @@ pub(super) fn patience_of_recovery(patience: Patience) -> Patience {
 fn recall(clients: &[Arc<Client>], cut: u64) -> Result<Given> {
     let first = Recollection::default().next(cut);
     let asked: Vec<_> =
-        clients.iter().map(|client| client.ask(first.clone())).collect::<ps::Result<_>>()?;
+        clients.iter().map(|client| client.ask(first.clone())).collect::<wire::Result<_>>()?;
     let mut all = Given::default();
     for (client, mut ticket) in clients.iter().zip(asked) {
         let mut recollection = Recollection::default();

@@ -40,12 +40,12 @@ mod traffic;
 
 use std::sync::Arc;
 
+use net::tcp::{Client, Patience};
 use program::Distributed;
 use program::distributed::{Piece, ServerId};
-use ps::VarId;
-use ps::message::{Reply, Stats};
-use ps::tcp::{Client, Patience};
 use tensor::{Tensor, Value};
+use wire::VarId;
+use wire::message::{Reply, Stats};
 
 pub use all_to_all::Peers;
 pub(crate) use collective::{EventTrainers, Exchanging, ProgramSums, program_sum};
@@ -255,7 +255,7 @@ impl TrainerJob {
 
 fn stats(links: &Links) -> Result<Vec<Stats>> {
     let ask = |client: Arc<Client>| {
-        let ticket = client.ask(ps::message::AskStats)?;
+        let ticket = client.ask(wire::message::AskStats)?;
         match client.wait(ticket, "counters")? {
             Reply::Stats(stats) => Ok(stats),
             other => Err(unexpected(&client, &other)),

@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use program::distributed::Origin;
 use program::{Distributed, Program};
+use transpile::{Original, TrainerPrograms};
 
 use super::links::Links;
 use super::locks::{Ordered, OrderedGuard, Rank};
 use super::recovery_lines;
 use crate::error::{Error, Result};
-use crate::transpile::{Original, TrainerPrograms};
 
 /// Where a trainer's servers went.
 pub(crate) struct Moves {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ps::lines::Line;
+use net::lines::Line;
 
 use crate::recover::Left;
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use metrics::Obstacle;
 use program::distributed::{PlacedKind, Placement};
-use ps::collective::Failure;
+use wire::Failure;
 
 use super::cuts::TrainerCuts;
 use super::fetch::WholeFetch;
@@ -169,7 +169,7 @@ impl Rollback<'_> {
 /// The reason why the job goes back, without the advice for jobs that do not recover.
 fn told(error: &Error) -> String {
     match error {
-        Error::PeerLost(ps::Error::Trainers(Failure::Lost { trainer, endpoint, why })) => {
+        Error::PeerLost(wire::Error::Trainers(Failure::Lost { trainer, endpoint, why })) => {
             format!("trainer {trainer} ({endpoint}) is gone: {why}")
         }
         error => error.to_string(),
@@ -180,9 +180,9 @@ fn told(error: &Error) -> String {
 mod tests {
     use super::*;
 
-    fn lost() -> ps::Error {
+    fn lost() -> wire::Error {
         let endpoint = "127.0.0.1:6174".parse().expect("an end point");
-        ps::Error::ServerLost { endpoint, silent_ms: 1, last: String::new() }
+        wire::Error::ServerLost { endpoint, silent_ms: 1, last: String::new() }
     }
 
     /// The fact is made where the protocol reports it, and nobody searches for it.
@@ -191,14 +191,14 @@ mod tests {
         assert!(matches!(Error::from(lost()), Error::PeerLost(_)));
         let gone = |why: &str| {
             let (endpoint, why) = ("127.0.0.1:7000".to_string(), why.to_string());
-            ps::Error::Trainers(Failure::Lost { trainer: 1, endpoint, why })
+            wire::Error::Trainers(Failure::Lost { trainer: 1, endpoint, why })
         };
         let error = Error::from(gone("closed"));
         assert!(matches!(error, Error::PeerLost(_)));
         assert_eq!(told(&error), "trainer 1 (127.0.0.1:7000) is gone: closed");
         let endpoint = "127.0.0.1:6174".parse().expect("an end point");
-        assert!(matches!(Error::from(ps::Error::Interrupted { endpoint }), Error::WaitEnded(_)));
-        assert!(matches!(Error::from(ps::Error::Stopped), Error::Ps(_)));
+        assert!(matches!(Error::from(wire::Error::Interrupted { endpoint }), Error::WaitEnded(_)));
+        assert!(matches!(Error::from(wire::Error::Stopped), Error::Ps(_)));
     }
 
     #[test]
@@ -212,7 +212,7 @@ mod tests {
         assert!(Rollback(&job).may_go_back(&error) && Rollback(&job).may_go_back(&Error::GoesBack));
         assert!(!Rollback(&job).may_go_back(&other));
         let endpoint = "127.0.0.1:6174".parse().expect("an end point");
-        let ended = Error::from(ps::Error::Interrupted { endpoint });
+        let ended = Error::from(wire::Error::Interrupted { endpoint });
         assert!(!Rollback(&job).may_go_back(&ended), "the servers are where they were");
         job.configure(|settings| {
             settings.locate = Some(std::sync::Arc::new(|| Some(vec!["127.0.0.1:1".to_string()])));

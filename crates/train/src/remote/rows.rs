@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use net::tcp::{Client, Ticket};
 use program::distributed::route::{IdPartition, LookUpRoute};
 use program::distributed::{Piece, server_of};
 use program::{Error, Result};
-use ps::message::{self, Reply};
-use ps::tcp::{Client, Ticket};
 use tensor::{MergeScratch, Rows, Shape, Tensor};
+use wire::message::{self, Reply};
 
 use super::exchange::{Exchange, ExchangeStep};
 use super::in_flight::Seen;

@@ -1,7 +1,7 @@
 //! Tables that servers write themselves, as part of a save.
 
 use program::distributed::ServerId;
-use ps::message::{Phase, Reply, Save};
+use wire::message::{Phase, Reply, Save};
 
 use super::links::Links;
 use super::unexpected;

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use ps::lines::Line;
-use ps::tcp::{Patience, Stops};
-use ps::{Access, Endpoint};
+use base::Endpoint;
+use net::Access;
+use net::lines::Line;
+use net::tcp::{Patience, Stops};
 
 use super::cuts::REDO_BYTES;
 use super::job_start::JobStart;

@@ -7,11 +7,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use net::tcp::{Client, Ticket};
 use program::distributed::{Piece, ServerId};
-use ps::message::{Barrier, Grad, Pull, Push, Reply};
-use ps::tcp::{Client, Ticket};
-use ps::{SharedMemory, VarId};
 use tensor::{Pool, Tensor, Value};
+use wire::message::{Barrier, Grad, Pull, Push, Reply};
+use wire::{SharedMemory, VarId};
 
 use super::links::Links;
 use super::{unexpected, wire_id};
@@ -182,7 +182,7 @@ impl Traffic {
         }
         let ticket = ask(&client, links.round(), vec![var])?;
         let value = answer(&client, ticket)?.into_iter().next();
-        value.ok_or_else(|| unexpected(&client, &Reply::Values(ps::message::Values(Vec::new()))))
+        value.ok_or_else(|| unexpected(&client, &Reply::Values(wire::message::Values(Vec::new()))))
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use program::op::Untouched;
 use program::{Block, OpDesc, Program, VarDesc, VarKind};
-use ps::message::VarInfo;
+use wire::message::VarInfo;
 
 use crate::error::Result;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use base::bytes::{ByteReader, ByteWriter, Read};
-use ps::TrainerId;
+use wire::TrainerId;
 
 use crate::row_set::RowSet;
 

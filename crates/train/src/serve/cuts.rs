@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use base::EvenIfPoisoned;
 use metrics::{Obstacle, Phase};
-use ps::Chunks;
-use ps::lines::{Line, Severity};
-use ps::server::{CutRecord, OnDisk, WrittenCut};
+use net::lines::Line;
+use protocol::server::{CutRecord, OnDisk, WrittenCut};
+use protocol::{Chunks, Severity};
 use tensor::Value;
 
 use super::copies::Copies;

@@ -32,12 +32,13 @@ use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::Duration;
 
+use base::Endpoint;
+use net::Access;
+use net::lines::{self, Line};
+use net::tcp::{Listener, Stop, half_of_memory};
 use program::distributed::Applies;
 use program::{OpDesc, Program};
-use ps::lines::{self, Line};
-use ps::server::{Apply, End, Server, ServerConfig, Store};
-use ps::tcp::{Listener, Stop, half_of_memory};
-use ps::{Access, Endpoint};
+use protocol::server::{Apply, End, Server, ServerConfig, Store};
 
 pub use keeping::SnapshotSettings;
 use port_file::PortFile;
@@ -121,7 +122,7 @@ pub fn serve(
 ) -> Result<()> {
     let op = server_op(program).ok_or(Error::NoJob)?;
     let endpoint: Endpoint = op.attrs.str("endpoint", "")?.parse()?;
-    ps::tcp::check_access(&serving.access, &endpoint)?;
+    net::tcp::check_access(&serving.access, &endpoint)?;
     let mut store = BlockStore::new(program, op, scope)?;
     store.save_below(&serving.save_roots);
     if let Some(keeping) = &serving.keeping {

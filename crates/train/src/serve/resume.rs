@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use program::distributed::server_of;
-use ps::server::{CutRecord, KeptBytes, ServerShare, repartition};
+use protocol::server::{CutRecord, KeptBytes, ServerShare, repartition};
 use tensor::{DType, Shape, Tensor, Value};
 
 use super::changes::{Changes, UnseenRows};

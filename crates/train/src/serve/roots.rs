@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use ps::Refusal;
+use wire::Refusal;
 
 /// Folders, without links; none: anywhere.
 #[derive(Debug, Default)]

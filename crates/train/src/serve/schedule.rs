@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use program::Program;
-use ps::{SharedMemory, VarId};
 use tensor::{DType, Tensor, Value};
+use wire::{SharedMemory, VarId};
 
 use super::table::{Answer, AskedVar, lend};
 use super::values::{counter, first_number, make_own};

@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use ps::lines::{Line, Severity};
-use ps::tcp::Stop;
+use net::lines::Line;
+use net::tcp::Stop;
+use protocol::Severity;
 
 use super::{BlockStore, Serving};
 

@@ -4,7 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use durable::Access;
-use ps::lines::Line;
+use net::lines::Line;
 
 use super::{BlockStore, Serving, SnapshotSettings};
 use crate::error::{Error, Result};

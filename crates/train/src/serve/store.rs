@@ -7,10 +7,12 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use base::EvenIfPoisoned;
 use program::distributed::Applies;
 use program::{OpDesc, Program};
-use ps::message::{Grad, LookUp, Phase, Pull, Save, VarInfo};
-use ps::server::{CutRecord, OnDisk, ServerMemory, Size, Store, TableGrads, Unit, WrittenCut};
-use ps::{Refusal, TrainerId, VarId};
+use protocol::server::{
+    CutRecord, OnDisk, ServerMemory, Size, Store, TableGrads, Unit, WrittenCut,
+};
 use tensor::{DType, Tensor, Value};
+use wire::message::{Grad, LookUp, Phase, Pull, Save, VarInfo};
+use wire::{Refusal, TrainerId, VarId};
 
 use super::blocks::{Blocks, Update};
 use super::cuts::{self, CutStore, Tables};

@@ -10,8 +10,8 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use ps::lines::Line;
-use ps::server::CutRecord;
+use net::lines::Line;
+use protocol::server::CutRecord;
 
 use super::cuts::{CutStore, warn};
 use super::resume::{OwnRows, Resuming};

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use ps::message::Grad;
-use ps::server::{TableGrads, Unit};
+use protocol::server::{TableGrads, Unit};
+use wire::message::Grad;
 
 use super::blocks::Update;
 use super::values::n_bytes_of;
@@ -109,7 +109,7 @@ mod tests {
 
     fn grad(n_bytes: usize) -> Vec<Grad> {
         let value = Value::Tensor(Tensor::full([n_bytes / 4], 0f32));
-        vec![Grad { var: ps::VarId(0), value }]
+        vec![Grad { var: wire::VarId(0), value }]
     }
 
     fn tables(units: &[Unit]) -> Vec<Vec<usize>> {

@@ -2,9 +2,9 @@
 
 use program::op::{for_float, gather_rows, scatter_add_rows};
 use program::{VarDesc, VarKind};
-use ps::SharedMemory;
-use ps::frame::FRAME_BYTES_MAX;
 use tensor::{DType, Rows, Shape, Tensor, Value};
+use wire::SharedMemory;
+use wire::frame::FRAME_BYTES_MAX;
 
 use crate::error::Result;
 

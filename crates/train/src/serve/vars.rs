@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use ps::VarId;
-use ps::message::VarInfo;
+use wire::VarId;
+use wire::message::VarInfo;
 
 use super::table::{Accepts, Table};
 

@@ -5,6 +5,8 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use base::ProcessGroup;
+
 use super::job::EngineJob;
 use crate::error::{Error, Result};
 use crate::launch::console::Console;
@@ -12,7 +14,6 @@ use crate::render::{self, RenderOptions};
 use crate::safety::full;
 use crate::signals::{UNFINISHED, name_of};
 use crate::tool;
-use base::ProcessGroup;
 
 /// How often the cluster is asked.
 const ASK_EVERY: Duration = Duration::from_secs(2);
@@ -104,7 +105,7 @@ fn make_secret(options: &RenderOptions, console: &mut Console) -> Result<()> {
     }
     let mut make = kubectl(options);
     make.args(["create", "secret", "generic", &name, "--from-file=secret=/dev/stdin"]);
-    let said = tool::output_of(&mut make, &ps::Secret::random_text()?)?;
+    let said = tool::output_of(&mut make, &net::Secret::random_text()?)?;
     said.lines().for_each(|line| console.say(line));
     Ok(())
 }

@@ -8,6 +8,8 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use base::ProcessGroup;
+
 use super::job::EngineJob;
 use super::tail::Tail;
 use crate::env::{self, EnvVars, SECRET};
@@ -17,7 +19,6 @@ use crate::launch::ports::{Ports, START};
 use crate::safety::SafetyOptions;
 use crate::signals::{UNFINISHED, name_of};
 use crate::tool;
-use base::ProcessGroup;
 
 /// The ranks of a job make this file in the folder of snapshots, which all machines share.
 const STARTED: &str = "ranks.started";
@@ -152,7 +153,7 @@ pub(super) fn secret(
         match EnvVars(var).first(SECRET) {
             Some(given) => all.push((SECRET[0], given.value)),
             None if safety.insecure => {}
-            None => all.push((SECRET[0], ps::Secret::random_text()?)),
+            None => all.push((SECRET[0], net::Secret::random_text()?)),
         }
     }
     Ok(all)

@@ -9,14 +9,13 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use ps::Endpoint;
+use base::{Endpoint, ProcessGroup};
 
 use crate::error::{Error, Result};
 use crate::launch::console::Console;
 use crate::launch::options::{PsOptions, ScriptCommand};
 use crate::launch::plan::Host;
 use crate::launch::{begin_log, run_ps};
-use base::ProcessGroup;
 
 /// The module that talks to Ray, beside the alias of `paddle`.
 const MODULE: &str = "_ray.py";

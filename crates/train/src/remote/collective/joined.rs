@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
-use base::EvenIfPoisoned;
+use base::{Endpoint, EvenIfPoisoned};
+use net::tcp::{Membership, Mesh, MeshSettings};
 use program::trainers::{Expected, TrainerGroup};
-use ps::Endpoint;
-use ps::collective::{Collective, Exchanged, Failure, Terms};
-use ps::tcp::{Membership, Mesh, MeshSettings};
+use protocol::collective::{Collective, Exchanged, Terms};
 use tensor::{Tensor, Value};
+use wire::Failure;
 
 use crate::error::{Error, Result};
 use crate::remote::JobStart;
@@ -38,10 +38,11 @@ impl Joined {
         let mut endpoints = Vec::with_capacity(members.endpoints.len());
         for (at, text) in members.endpoints.iter().enumerate() {
             let endpoint = text.parse::<Endpoint>();
-            let source = |source| Error::Endpoint { text: text.clone(), source };
+            let source = |source| transpile::Error::Endpoint { text: text.clone(), source };
             endpoints.push(endpoint.map_err(source)?);
             if members.endpoints[..at].contains(text) {
-                return Err(Error::TrainerTwice { endpoint: text.clone() });
+                let endpoint = text.clone();
+                return Err(transpile::Error::TrainerTwice { endpoint }.into());
             }
         }
         let mode = match sum {
@@ -163,6 +164,6 @@ impl Joined {
             Failure::Differ { left: other, left_says: theirs, right: me, right_says: ours }
         };
         self.mesh.fail(failure.clone());
-        ps::Error::Trainers(failure).into()
+        wire::Error::Trainers(failure).into()
     }
 }

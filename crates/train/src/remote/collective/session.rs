@@ -2,7 +2,7 @@
 
 use program::trainers::{Asked, Collective, Expected, ReduceOp, TrainerGroup, Trainers};
 use program::{Program, Result};
-use ps::collective::{Exchanged, Terms};
+use protocol::collective::{Exchanged, Terms};
 use tensor::{Tensor, Value};
 
 use super::joined::Joined;

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use net::lines;
 use program::distributed::route::{Grads, Recv, Send, Sent};
 use program::{Distributed, Result};
-use ps::lines;
 use tensor::{Tensor, Value};
 
 use super::{Direct, Exchange, ExchangeStep};

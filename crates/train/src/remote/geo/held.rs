@@ -11,9 +11,9 @@ use program::distributed::route::{IdPartition, LookUpRoute};
 use program::distributed::{PlacedKind, ServerId, Spread, difference_of};
 use program::remote::HeldLookUp;
 use program::{Distributed, Error as ProgramError};
-use ps::VarId;
-use ps::message::Grad;
 use tensor::{KeyedTable, OtherRows, ReadRows, Rows, Shape, Tensor, Value};
+use wire::VarId;
+use wire::message::Grad;
 
 use super::{Geo, put};
 use crate::error::Result;
@@ -244,7 +244,7 @@ impl Geo {
         for (name, held) in &mut self.held {
             held.fresh.clear();
             let ids: Vec<i64> = std::mem::take(&mut held.touched).into_iter().collect();
-            for ids in ids.chunks(ps::message::CHANGED_MAX) {
+            for ids in ids.chunks(wire::message::CHANGED_MAX) {
                 let p = fetch_rows(links, &held.route, ids)?;
                 write_table(scope, name, |x| held.take_over(x, ids, &p)).transpose()?;
             }
@@ -277,10 +277,10 @@ impl Geo {
             let mut x = KeyedTable::empty(height, width, OtherRows::default())?;
             if let Some(table) = state.tables.get(name) {
                 let ids: Vec<i64> = table.rows.ids.clone();
-                for (at, ids) in ids.chunks(ps::message::CHANGED_MAX).enumerate() {
+                for (at, ids) in ids.chunks(wire::message::CHANGED_MAX).enumerate() {
                     let p = fetch_rows(links, &held.route, ids)?;
                     held.take_over(&mut x, ids, &p)?;
-                    let first = at * ps::message::CHANGED_MAX;
+                    let first = at * wire::message::CHANGED_MAX;
                     let rows: Vec<usize> = (first..first + ids.len()).collect();
                     let mut news = pick(&table.rows.value, &rows);
                     add_tensor(&mut news, &p);

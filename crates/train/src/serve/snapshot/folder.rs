@@ -261,7 +261,7 @@ impl Folder {
             self.journal.mend()?;
             let added = self.journal.add(&records);
             added.map_err(|source| BadSnapshot::writing(&self.path, source))?;
-            self.journal.compact(&|all| ps::server::compacted(all, &recover::compacted))?;
+            self.journal.compact(&|all| protocol::server::compacted(all, &recover::compacted))?;
         }
         useless.iter().try_for_each(|file| self.delete(file))
     }

@@ -349,7 +349,7 @@ impl TableState {
 
 #[cfg(test)]
 mod tests {
-    use ps::table::RowNames;
+    use crate::table::RowNames;
 
     use super::*;
     use crate::serve::snapshot::file::FileWriter;

@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 use std::io;
 
-use ps::table::{EntryFilter, NamesCursor, RowNames};
 use tensor::{DType, Shape, Tensor, Value};
+
+use crate::table::{EntryFilter, NamesCursor, RowNames};
 
 use super::saving::SavedRows;
 use super::tracking::Extent;

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use program::distributed::Placement;
+use program::distributed::{EntryRule, Placement};
 use program::op::Untouched;
 use program::{OpDesc, Program};
-use ps::table::{EntryFilter, EntryRule};
 use tensor::{RowInit, Rows, Value};
+use transpile::{ROW_ENTRY, ROW_INIT};
+
+use crate::table::EntryFilter;
 
 use super::rows::RowTable;
 use super::slab::{Extent, Slab, SlabVar};
@@ -16,7 +18,6 @@ use crate::error::{Error, Result};
 use crate::io;
 use crate::io::rows::{Naming, Share, WAITING};
 use crate::scope::Scope;
-use crate::transpile::on_touch::{ROW_ENTRY, ROW_INIT};
 
 /// What a server's program says about tables that exist row by row.
 pub(in crate::serve) struct RowTables<'a> {

@@ -15,10 +15,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use program::{VarDesc, VarKind};
-use ps::message::{Grad, LookUp, Pull, Save};
-use ps::server::{ServerMemory, Size};
-use ps::{Refusal, SharedMemory, TrainerId, VarId};
+use protocol::server::{ServerMemory, Size};
 use tensor::{Tensor, Value};
+use wire::message::{Grad, LookUp, Pull, Save};
+use wire::{Refusal, SharedMemory, TrainerId, VarId};
 
 pub(super) use cut::{CutChunk, ImportedValue, RowsImport, TableCut};
 pub(super) use describe::RowTables;

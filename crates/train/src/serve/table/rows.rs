@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use ps::message::{Grad, LookUp, Pull, Save};
-use ps::server::Size;
-use ps::{Refusal, TrainerId};
+use protocol::server::Size;
 use tensor::{DType, Tensor, Value};
+use wire::message::{Grad, LookUp, Pull, Save};
+use wire::{Refusal, TrainerId};
 
 use super::cut::{CutChunk, ImportedValue, RowsImport, TableCut};
 use super::saving::Files;

@@ -1,7 +1,7 @@
 //! The files of a save: the rows of a captured table, in the order of their numbers.
 
 use program::distributed::Spread;
-use ps::table::{EntryFilter, RowNames};
+use crate::table::{EntryFilter, RowNames};
 use tensor::{DType, OtherRow};
 
 use super::cut::CutChunk;

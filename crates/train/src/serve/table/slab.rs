@@ -13,8 +13,9 @@ mod plan;
 mod rule;
 mod saving;
 
-use ps::table::{EntryFilter, RowIndex};
 use tensor::{Rows, Shape, Tensor, Value};
+
+use crate::table::{EntryFilter, RowIndex};
 
 use self::loading::SlabLoad;
 use self::memory::Room;
@@ -321,7 +322,7 @@ impl Slab {
 
 #[cfg(test)]
 mod tests {
-    use ps::table::EntryRule;
+    use program::distributed::EntryRule;
     use tensor::{DType, Distribution, RowInit};
 
     use super::*;

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use program::distributed::Spread;
-use ps::message::{CHANGED_MAX, Grad, LookUp, Pull, Save};
-use ps::server::Size;
-use ps::{Refusal, TrainerId};
+use protocol::server::Size;
 use tensor::{Rows, Tensor, Value};
+use wire::message::{CHANGED_MAX, Grad, LookUp, Pull, Save};
+use wire::{Refusal, TrainerId};
 
 use super::cut::{CutChunk, CutStep, ImportedValue, RowsCut, TableCut};
 use super::saving::Files;

@@ -1,7 +1,8 @@
 //! Cuts of a table of which the touched rows exist.
 
-use ps::table::{EntryFilter, NamesCursor, RowNames};
 use tensor::RowInit;
+
+use crate::table::{EntryFilter, NamesCursor, RowNames};
 
 use super::loading::SlabLoad;
 use super::memory::Room;

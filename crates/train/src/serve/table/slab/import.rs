@@ -1,7 +1,8 @@
 //! Rows that other servers had: those that are this one's now.
 
-use ps::table::RowIndex;
 use tensor::{RowInit, Value};
+
+use crate::table::RowIndex;
 
 use super::{GROW_ROWS, Slab};
 use crate::scope::Scope;

@@ -3,7 +3,7 @@
 
 use std::thread::{self, JoinHandle};
 
-use ps::table::RowIndex;
+use crate::table::RowIndex;
 
 use crate::serve::snapshot::RowNumbers;
 

@@ -1,7 +1,7 @@
 //! Memory for new rows, asked for before any is made: a process that grows without asking is ended by the system.
 
-use ps::Refusal;
 use tensor::Value;
+use wire::Refusal;
 
 use super::plan::SlabPlan;
 use super::{GROW_ROWS, Slab};

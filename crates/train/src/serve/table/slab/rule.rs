@@ -1,7 +1,8 @@
 //! What a process without servers reads of rows that do not exist.
 
-use ps::table::EntryFilter;
 use tensor::{OtherRow, RowStart, TakenIn, Value};
+
+use crate::table::EntryFilter;
 
 use super::Slab;
 use crate::scope::Scope;
