@@ -12,7 +12,7 @@ use tensor::Tensor;
 use super::sizes::bad_attr;
 use super::{Grad, Infer, Op, Run, host_error, traits};
 use crate::block::OpDesc;
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 pub(super) struct PyFunc;
 

@@ -13,7 +13,7 @@ use std::ops::Range;
 use base::bytes::{ByteReader, ByteWriter};
 use base::formats::TRAINER_JOURNAL;
 
-use super::bytes::{ReadValues, WriteValues};
+use super::bytes::ReadValues;
 use super::print::{EventKind, EventPrint};
 use super::runs::{Outcome, Past, RunsReader, RunsWriter, Stretch};
 use crate::error::{Error, Result};

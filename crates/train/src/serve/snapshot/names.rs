@@ -1,7 +1,7 @@
 //! Which rows a table has: numbers and places of rows in a file, and rows that wait.
 
-use base::bytes::{ByteReader, ByteWriter, Read, u32s, u64s};
 use crate::table::RowNames;
+use base::bytes::{ByteReader, ByteWriter, Read, u32s, u64s};
 
 use super::file::{FileReader, Kind};
 use crate::error::BadSnapshot;

@@ -1,7 +1,7 @@
 //! The files of a save: the rows of a captured table, in the order of their numbers.
 
-use program::distributed::Spread;
 use crate::table::{EntryFilter, RowNames};
+use program::distributed::Spread;
 use tensor::{DType, OtherRow};
 
 use super::cut::CutChunk;

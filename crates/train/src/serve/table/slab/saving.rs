@@ -2,8 +2,6 @@
 
 use tensor::DType;
 
-use crate::table::RowNames;
-
 use super::Slab;
 use crate::io::rows::Form;
 use crate::scope::Scope;
