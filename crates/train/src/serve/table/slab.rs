@@ -17,7 +17,7 @@ use ps::table::{EntryFilter, RowIndex};
 use tensor::{Rows, Shape, Tensor, Value};
 
 use self::loading::SlabLoad;
-use self::memory::Room;
+use self::memory::ReservedRows;
 use self::plan::SlabPlan;
 pub(super) use self::plan::{Extent, SlabVar};
 use self::rule::UpdateFacts;
@@ -46,7 +46,7 @@ pub(super) struct Slab {
     made: Vec<u64>,
     /// Numbers of rows, while a cut is loaded.
     loading: SlabLoad,
-    room: Room,
+    reserved: ReservedRows,
 }
 
 /// Numbers that rows may have in an index; the highest table has all of 64 bits.
@@ -71,7 +71,7 @@ impl Slab {
             tracking: Tracking::default(),
             made: Vec::new(),
             loading: SlabLoad::default(),
-            room: Room::default(),
+            reserved: ReservedRows::default(),
         };
         slab.start(scope);
         slab

@@ -4,7 +4,7 @@ use ps::table::{EntryFilter, NamesCursor, RowNames};
 use tensor::RowInit;
 
 use super::loading::SlabLoad;
-use super::memory::Room;
+use super::memory::ReservedRows;
 use super::{GROW_ROWS, Slab};
 use crate::error::BadSnapshot;
 use crate::scope::Scope;
@@ -215,7 +215,7 @@ impl Slab {
             filter.set_dropped(head.n_dropped);
         }
         self.loading.resize(n_rows)?;
-        self.room = Room::default();
+        self.reserved = ReservedRows::default();
         self.plan.resize(scope, (n_rows + 1).next_multiple_of(GROW_ROWS), head.is_whole);
         Ok(())
     }
