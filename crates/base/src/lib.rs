@@ -1,5 +1,5 @@
 //! Helpers that every crate may use and that belong to no subject: locks after a panic ([`EvenIfPoisoned`])
-//! and in one order ([`Ordered`]), the
+//! and in one order ([`OrderedLock`]), the
 //! name that a user meant ([`DidYouMean`]), text on its way to a terminal ([`printable()`]), the address of a process ([`Endpoint`]), processes that end
 //! together ([`ProcessGroup`]), the codec of everything that leaves a process ([`bytes`]), and the versions
 //! of our formats ([`formats`]).
@@ -21,6 +21,6 @@ mod printable;
 pub use endpoint::{BadEndpoint, Endpoint};
 pub use group::ProcessGroup;
 pub use near::{DidYouMean, nearest};
-pub use ordered::{Ordered, OrderedGuard, Rank};
+pub use ordered::{LockRank, OrderedLock, OrderedLockGuard};
 pub use poison::EvenIfPoisoned;
 pub use printable::printable;

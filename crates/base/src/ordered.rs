@@ -10,7 +10,7 @@ use crate::EvenIfPoisoned;
 
 /// The locks of one part of the program, in the order in which a thread takes them: one that holds a lock takes only locks
 /// below it. Builds with debug assertions check it at every lock.
-pub trait Rank: Copy + Debug {
+pub trait LockRank: Copy + Debug {
     /// The place in the order, below 16.
     fn place(self) -> u8;
 
@@ -20,12 +20,12 @@ pub trait Rank: Copy + Debug {
 
 /// A lock with a place in an order.
 #[derive(Debug)]
-pub struct Ordered<R, T> {
+pub struct OrderedLock<R, T> {
     rank: R,
     value: Mutex<T>,
 }
 
-impl<R: Rank, T> Ordered<R, T> {
+impl<R: LockRank, T> OrderedLock<R, T> {
     /// A lock that nobody holds.
     pub fn new(rank: R, value: T) -> Self {
         Self { rank, value: Mutex::new(value) }
@@ -36,20 +36,20 @@ impl<R: Rank, T> Ordered<R, T> {
     /// # Panics
     ///
     /// With debug assertions, if this thread holds a lock that comes later, or this one.
-    pub fn lock(&self) -> OrderedGuard<'_, R, T> {
+    pub fn lock(&self) -> OrderedLockGuard<'_, R, T> {
         let held = HeldRank::new(self.rank);
-        OrderedGuard { guard: self.value.lock().even_if_poisoned(), _held: held }
+        OrderedLockGuard { guard: self.value.lock().even_if_poisoned(), _held: held }
     }
 }
 
 /// Gives the lock back when it is dropped.
 #[derive(Debug)]
-pub struct OrderedGuard<'a, R: Rank, T> {
+pub struct OrderedLockGuard<'a, R: LockRank, T> {
     guard: MutexGuard<'a, T>,
     _held: HeldRank<R>,
 }
 
-impl<R: Rank, T> Deref for OrderedGuard<'_, R, T> {
+impl<R: LockRank, T> Deref for OrderedLockGuard<'_, R, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -57,7 +57,7 @@ impl<R: Rank, T> Deref for OrderedGuard<'_, R, T> {
     }
 }
 
-impl<R: Rank, T> DerefMut for OrderedGuard<'_, R, T> {
+impl<R: LockRank, T> DerefMut for OrderedLockGuard<'_, R, T> {
     fn deref_mut(&mut self) -> &mut T {
         &mut self.guard
     }
@@ -65,9 +65,9 @@ impl<R: Rank, T> DerefMut for OrderedGuard<'_, R, T> {
 
 /// A lock that this thread holds or waits for. Without debug assertions nothing is noted.
 #[derive(Debug)]
-struct HeldRank<R: Rank>(R);
+struct HeldRank<R: LockRank>(R);
 
-impl<R: Rank> HeldRank<R> {
+impl<R: LockRank> HeldRank<R> {
     fn new(rank: R) -> Self {
         if cfg!(debug_assertions) {
             let held = R::held().get();
@@ -81,7 +81,7 @@ impl<R: Rank> HeldRank<R> {
     }
 }
 
-impl<R: Rank> Drop for HeldRank<R> {
+impl<R: LockRank> Drop for HeldRank<R> {
     fn drop(&mut self) {
         if cfg!(debug_assertions) {
             let held = R::held().get();
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[derive(Clone, Copy, Debug)]
-    enum Order {
+    enum TestRank {
         Timeline,
         Links,
     }
@@ -106,7 +106,7 @@ mod tests {
         static HELD: Cell<u16> = const { Cell::new(0) };
     }
 
-    impl Rank for Order {
+    impl LockRank for TestRank {
         fn place(self) -> u8 {
             self as u8
         }
@@ -118,8 +118,8 @@ mod tests {
 
     #[test]
     fn locks_are_taken_in_one_order() {
-        let timeline = Ordered::new(Order::Timeline, 1);
-        let links = Ordered::new(Order::Links, 2);
+        let timeline = OrderedLock::new(TestRank::Timeline, 1);
+        let links = OrderedLock::new(TestRank::Links, 2);
         {
             let outer = timeline.lock();
             assert_eq!(*outer + *links.lock(), 3);

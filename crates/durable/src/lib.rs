@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use damage::{FileStart, Problem, ReadResult};
 pub use records::Record;
-pub use sections::{Section, SectionForm, SectionReader, SectionWriter, sealed};
+pub use sections::{SectionForm, SectionHead, SectionReader, SectionWriter, sealed};
 
 /// How the name of a file ends that is not complete.
 pub const UNFINISHED: &str = ".new";

@@ -38,7 +38,7 @@ pub struct SectionForm {
 
 /// The description of a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Section {
+pub struct SectionHead {
     /// Kinds are up to the writer.
     pub kind: u32,
     /// A number that is up to the writer.
@@ -47,7 +47,7 @@ pub struct Section {
     pub n_bytes: u64,
 }
 
-impl Section {
+impl SectionHead {
     fn head(self) -> [u8; HEAD_BYTES] {
         let mut head = [0; HEAD_BYTES];
         head[..4].copy_from_slice(&self.kind.to_le_bytes());
@@ -137,7 +137,7 @@ impl SectionWriter {
     /// Writes a section.
     pub fn section(&mut self, kind: u32, tag: u32, contents: &[&[u8]]) -> io::Result<()> {
         let n_bytes = contents.iter().map(|part| part.len() as u64).sum();
-        let head = Section { kind, tag, n_bytes }.head();
+        let head = SectionHead { kind, tag, n_bytes }.head();
         let mut check = Hasher::new();
         check.update(&head);
         self.put(&head)?;
@@ -220,11 +220,11 @@ impl SectionReader {
     }
 
     /// The next section; none behind the last. The one before must have been read.
-    pub fn next_section(&mut self) -> ReadResult<Option<Section>> {
+    pub fn next_section(&mut self) -> ReadResult<Option<SectionHead>> {
         self.close()?;
         let mut head = [0; HEAD_BYTES];
         self.raw(&mut head)?;
-        let section = Section::of_head(&head);
+        let section = SectionHead::of_head(&head);
         if section.n_bytes.saturating_add(CHECK_BYTES as u64) > self.n_left {
             return Err(Problem::Damaged("it is cut short"));
         }
@@ -333,7 +333,7 @@ impl SectionReader {
         self.n_left = end;
         let mut last = [0; HEAD_BYTES];
         self.raw(&mut last)?;
-        if Section::of_head(&last).kind == self.form.end {
+        if SectionHead::of_head(&last).kind == self.form.end {
             Ok(())
         } else {
             Err(Problem::Damaged("it has no end"))
@@ -348,8 +348,8 @@ pub fn sealed(bytes: &[u8], form: SectionForm) -> Vec<u8> {
     let mut out = start.to_vec();
     let mut all = Vec::new();
     let mut n_sections = 0u64;
-    let mut add = |section: Section, contents: &[u8]| {
-        let section = Section { n_bytes: contents.len() as u64, ..section };
+    let mut add = |section: SectionHead, contents: &[u8]| {
+        let section = SectionHead { n_bytes: contents.len() as u64, ..section };
         let section = [&section.head()[..], contents].concat();
         let check = crc32fast::hash(&section).to_le_bytes();
         out.extend([&section[..], &check].concat());
@@ -359,7 +359,7 @@ pub fn sealed(bytes: &[u8], form: SectionForm) -> Vec<u8> {
     };
     let mut end = Vec::new();
     while let Some((head, behind)) = rest.split_first_chunk::<HEAD_BYTES>() {
-        let section = Section::of_head(head);
+        let section = SectionHead::of_head(head);
         let n_contents = behind.len().saturating_sub(CHECK_BYTES) as u64;
         let (contents, behind) = behind.split_at(section.n_bytes.min(n_contents) as usize);
         if section.kind == form.end {
@@ -368,7 +368,7 @@ pub fn sealed(bytes: &[u8], form: SectionForm) -> Vec<u8> {
         end = add(section, contents);
         rest = behind.get(CHECK_BYTES..).unwrap_or_default();
     }
-    add(Section { kind: form.end, tag: 0, n_bytes: 0 }, &end);
+    add(SectionHead { kind: form.end, tag: 0, n_bytes: 0 }, &end);
     out
 }
 
@@ -388,7 +388,7 @@ mod tests {
         file.finish().unwrap()
     }
 
-    fn read(path: &Path) -> ReadResult<Vec<(Section, Vec<u8>)>> {
+    fn read(path: &Path) -> ReadResult<Vec<(SectionHead, Vec<u8>)>> {
         let (mut reader, mut found) = (SectionReader::open(path, FORM)?, Vec::new());
         while let Some(section) = reader.next_section()? {
             found.push((section, reader.contents()?));
@@ -401,8 +401,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         assert_eq!(write(&path), fs::metadata(&path).unwrap().len());
-        let value = Section { kind: 3, tag: 2, n_bytes: 5 };
-        let empty = Section { kind: 10, tag: 0, n_bytes: 0 };
+        let value = SectionHead { kind: 3, tag: 2, n_bytes: 5 };
+        let empty = SectionHead { kind: 10, tag: 0, n_bytes: 0 };
         assert_eq!(read(&path).unwrap(), [(value, b"abcde".to_vec()), (empty, Vec::new())]);
         let bytes = fs::read(&path).unwrap();
         assert_eq!(sealed(&bytes, FORM), bytes);

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::thread::LocalKey;
 
-/// The locks of a trainer, in the order in which a thread takes them; see [`base::Rank`].
+/// The locks of a trainer, in the order in which a thread takes them; see [`base::LockRank`].
 ///
 /// Not listed are locks that are taken last and given back at once: the turn of an event, and what the sender in the
 /// background counts.
@@ -32,14 +32,14 @@ pub(super) enum Rank {
     Settings,
 }
 
-pub(super) type Ordered<T> = base::Ordered<Rank, T>;
-pub(super) type OrderedGuard<'a, T> = base::OrderedGuard<'a, Rank, T>;
+pub(super) type Ordered<T> = base::OrderedLock<Rank, T>;
+pub(super) type OrderedGuard<'a, T> = base::OrderedLockGuard<'a, Rank, T>;
 
 thread_local! {
     static HELD: Cell<u16> = const { Cell::new(0) };
 }
 
-impl base::Rank for Rank {
+impl base::LockRank for Rank {
     fn place(self) -> u8 {
         self as u8
     }

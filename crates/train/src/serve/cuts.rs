@@ -15,7 +15,7 @@ use protocol::{Chunks, Severity};
 use tensor::Value;
 
 use super::copies::Copies;
-use super::locks::{Ordered, OrderedGuard, Rank};
+use super::locks::{CutGuard, CutLock, CutRank};
 use super::schedule::Schedule;
 use super::snapshot::{
     CutId, FileKind, FileReader, FileWriter, Folder, Header, Kind, Known, Layout, Owner,
@@ -133,15 +133,15 @@ struct Marked {
 
 /// See the module.
 ///
-/// Locks are taken in the order of [`super::locks::Rank`].
+/// Locks are taken in the order of [`super::locks::CutRank`].
 pub(super) struct CutStore {
     pub(super) held: CutTables,
     pub(super) layout: Layout,
     /// Held while a cut is written or loaded.
-    turn: Ordered<()>,
-    marked: Ordered<Option<Marked>>,
-    folder: Ordered<Folder>,
-    progress: Ordered<Progress>,
+    turn: CutLock<()>,
+    marked: CutLock<Option<Marked>>,
+    folder: CutLock<Folder>,
+    progress: CutLock<CutProgress>,
     /// Grows when a cut is loaded: what was being written is not written any more.
     epoch: AtomicU64,
     n_written: AtomicU64,
@@ -152,7 +152,7 @@ pub(super) struct CutStore {
 
 /// What a store does beside the cut whose turn it is.
 #[derive(Debug, Default)]
-pub(super) struct Progress {
+pub(super) struct CutProgress {
     /// The state taken over from other servers before this one's turn.
     pub(super) taken: Taken,
     /// The cut that the tables are at, as long as nobody has been served.
@@ -180,10 +180,10 @@ impl CutStore {
         Ok(Arc::new(Self {
             held,
             layout,
-            turn: Ordered::new(Rank::Turn, ()),
-            marked: Ordered::new(Rank::Marked, None),
-            folder: Ordered::new(Rank::Folder, folder),
-            progress: Ordered::new(Rank::Progress, Progress::default()),
+            turn: CutLock::new(CutRank::Turn, ()),
+            marked: CutLock::new(CutRank::Marked, None),
+            folder: CutLock::new(CutRank::Folder, folder),
+            progress: CutLock::new(CutRank::Progress, CutProgress::default()),
             epoch: AtomicU64::new(0),
             n_written: AtomicU64::new(0),
             n_given: AtomicU64::new(0),
@@ -191,11 +191,11 @@ impl CutStore {
         }))
     }
 
-    pub(super) fn folder(&self) -> OrderedGuard<'_, Folder> {
+    pub(super) fn folder(&self) -> CutGuard<'_, Folder> {
         self.folder.lock()
     }
 
-    pub(super) fn progress(&self) -> OrderedGuard<'_, Progress> {
+    pub(super) fn progress(&self) -> CutGuard<'_, CutProgress> {
         self.progress.lock()
     }
 

@@ -3,13 +3,13 @@
 use std::cell::Cell;
 use std::thread::LocalKey;
 
-/// The locks of [`super::cuts::CutStore`], in the order in which a thread takes them; see [`base::Rank`].
+/// The locks of [`super::cuts::CutStore`], in the order in which a thread takes them; see [`base::LockRank`].
 ///
 /// The locks of tables and of the schedule are not listed: they are taken with the first two held or with none, never with
 /// the last two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(super) enum Rank {
+pub(super) enum CutRank {
     /// Held while a cut is written or loaded.
     Turn,
     /// The cut that is marked: held while all tables are.
@@ -20,14 +20,14 @@ pub(super) enum Rank {
     Progress,
 }
 
-pub(super) type Ordered<T> = base::Ordered<Rank, T>;
-pub(super) type OrderedGuard<'a, T> = base::OrderedGuard<'a, Rank, T>;
+pub(super) type CutLock<T> = base::OrderedLock<CutRank, T>;
+pub(super) type CutGuard<'a, T> = base::OrderedLockGuard<'a, CutRank, T>;
 
 thread_local! {
     static HELD: Cell<u16> = const { Cell::new(0) };
 }
 
-impl base::Rank for Rank {
+impl base::LockRank for CutRank {
     fn place(self) -> u8 {
         self as u8
     }

@@ -18,7 +18,7 @@ use tensor::{Rows, Shape, Tensor, Value};
 use crate::table::{EntryFilter, RowIndex};
 
 use self::loading::SlabLoad;
-use self::memory::Room;
+use self::memory::ReservedRows;
 use self::plan::SlabPlan;
 pub(super) use self::plan::{Extent, SlabVar};
 use self::rule::UpdateFacts;
@@ -47,7 +47,7 @@ pub(super) struct Slab {
     made: Vec<u64>,
     /// Numbers of rows, while a cut is loaded.
     loading: SlabLoad,
-    room: Room,
+    reserved: ReservedRows,
 }
 
 /// Numbers that rows may have in an index; the highest table has all of 64 bits.
@@ -72,7 +72,7 @@ impl Slab {
             tracking: Tracking::default(),
             made: Vec::new(),
             loading: SlabLoad::default(),
-            room: Room::default(),
+            reserved: ReservedRows::default(),
         };
         slab.start(scope);
         slab

@@ -5,7 +5,7 @@ use tensor::RowInit;
 use crate::table::{EntryFilter, NamesCursor, RowNames};
 
 use super::loading::SlabLoad;
-use super::memory::Room;
+use super::memory::ReservedRows;
 use super::{GROW_ROWS, Slab};
 use crate::error::BadSnapshot;
 use crate::scope::Scope;
@@ -216,7 +216,7 @@ impl Slab {
             filter.set_dropped(head.n_dropped);
         }
         self.loading.resize(n_rows)?;
-        self.room = Room::default();
+        self.reserved = ReservedRows::default();
         self.plan.resize(scope, (n_rows + 1).next_multiple_of(GROW_ROWS), head.is_whole);
         Ok(())
     }

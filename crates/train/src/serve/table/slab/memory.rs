@@ -12,11 +12,11 @@ const INDEX_BYTES: usize = 32;
 
 /// The rows that there is memory for.
 #[derive(Debug, Default)]
-pub(super) struct Room {
+pub(super) struct ReservedRows {
     n_rows: usize,
 }
 
-impl Room {
+impl ReservedRows {
     /// Reserves memory for so many rows in all; false if there is none.
     fn reserve(&mut self, plan: &SlabPlan, scope: &Scope, n_rows: usize) -> bool {
         let n_rows = n_rows.next_multiple_of(GROW_ROWS);
@@ -42,18 +42,18 @@ impl Slab {
         rows: &[i64],
     ) -> Result<(), Refusal> {
         let n_all = self.n_rows().saturating_add(rows.len()).saturating_add(1);
-        let n_reserved = self.room.n_rows;
+        let n_reserved = self.reserved.n_rows;
         if n_all <= n_reserved {
             return Ok(());
         }
         // Seldom, and without looking at the rows: memory that is not used costs addresses only.
         let n_wanted = n_all.max(n_reserved + n_reserved / 4);
-        if self.room.reserve(&self.plan, scope, n_wanted) {
+        if self.reserved.reserve(&self.plan, scope, n_wanted) {
             return Ok(());
         }
         let is_new = |row: &&i64| self.index.find(**row as u64).is_none();
         let n_rows = self.n_rows() + rows.iter().filter(is_new).count() + 1;
-        if n_rows <= n_reserved || self.room.reserve(&self.plan, scope, n_rows) {
+        if n_rows <= n_reserved || self.reserved.reserve(&self.plan, scope, n_rows) {
             Ok(())
         } else {
             Err(Refusal::Failed(self.no_room(n_rows)))
@@ -83,12 +83,12 @@ mod tests {
         let mut slab = slab(&scope);
         slab.make_room(&scope, &[3, 4]).unwrap();
         assert_eq!(slab.n_rows(), 0);
-        let n_reserved = slab.room.n_rows;
+        let n_reserved = slab.reserved.n_rows;
         slab.look_up(&scope, &[3, 4]).unwrap();
         slab.make_room(&scope, &[3, 4]).unwrap();
-        assert_eq!((slab.n_rows(), slab.room.n_rows), (2, n_reserved));
+        assert_eq!((slab.n_rows(), slab.reserved.n_rows), (2, n_reserved));
         // More than any machine has.
-        assert!(!slab.room.reserve(&slab.plan, &scope, usize::MAX / 1024));
+        assert!(!slab.reserved.reserve(&slab.plan, &scope, usize::MAX / 1024));
         let text = slab.no_room(1 << 40);
         assert!(text.contains("no memory for table `w`") && text.contains("servers"), "{text}");
         assert_eq!(slab.look_up(&scope, &[3, 4]), Ok(vec![1, 2]), "it goes on as it was");
