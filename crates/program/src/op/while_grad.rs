@@ -1,7 +1,7 @@
 //! `while_grad`: runs a block of gradient ops for each turn of a loop, the last one first.
 //!
 //! StepScopes has what each turn left in the variables of its block. Variables around it that a turn changes
-//! (`restored`) get back what they held before it; gradients of variables that one turn leaves to the next
+//! (`restored`) get back what they held before it, and Last is what the loop left in them; gradients of variables that one turn leaves to the next
 //! (`carried`) go from turn to turn. Gradients of lists are not here: there is one for all blocks.
 
 use tensor::Value;
@@ -80,8 +80,9 @@ fn turns(run: &mut Run<'_>, block: usize, steps: &mut [Vec<Value>]) -> Result<()
     for step in steps.iter_mut().rev() {
         turn(run, block, step, &mut sums)?;
     }
-    for (k, value) in last.iter_mut().enumerate() {
-        run.swap_value_at("restored", k, value);
+    // Gradients before the loop read what variables held before it.
+    for (k, value) in last.into_iter().enumerate() {
+        run.put_value_at("Last", k, value);
     }
     put(run, sums)
 }
