@@ -1893,6 +1893,9 @@ class layers:
     def array_read(array: Any, i: Any) -> Variable:
         """The tensor at a place of a list."""
     @staticmethod
+    def array_to_lod_tensor(x: Any, table: Any) -> Variable:
+        """The sequences whose steps are the tensors of a list, in the order of a table of `lod_rank_table`."""
+    @staticmethod
     def array_write(x: Any, i: Any, array: Any = None) -> Variable:
         """Puts a tensor at a place of a list, a new one if there is none."""
     @staticmethod
@@ -2463,6 +2466,9 @@ class layers:
     def lod_reset(x: Any, y: Any = None, target_lod: Any = None) -> Variable:
         """`x` with the sequences of `y`, or those that the offsets `target_lod` make."""
     @staticmethod
+    def lod_tensor_to_array(x: Any, table: Any) -> Variable:
+        """Sequences as a list of their steps, in the order of a table of `lod_rank_table`."""
+    @staticmethod
     def log(x: Any, name: str | None = None) -> Variable:
         """The natural logarithm."""
     @staticmethod
@@ -2685,6 +2691,9 @@ class layers:
     def relu6(x: Any, threshold: float = 6.0, name: str | None = None) -> Variable:
         """x, but not below 0 and not above `threshold`."""
     @staticmethod
+    def reorder_lod_tensor_by_rank(x: Any, rank_table: Any) -> Variable:
+        """Sequences (or rows) in the order of a table of `lod_rank_table`."""
+    @staticmethod
     def reshape(
         x: Any,
         shape: Any,
@@ -2819,6 +2828,9 @@ class layers:
         ignore_value: int = -1,
     ) -> Variable:
         """Ids of shard `shard_id` of `nshards` counted from its first one, `ignore_value` for the others."""
+    @staticmethod
+    def shrink_memory(x: Any, i: Any, table: Any) -> Variable:
+        """The rows of a memory of sequences that have a step `i`, in the order of a table of `lod_rank_table`."""
     @staticmethod
     def shuffle_batch(x: Any, seed: Any = None) -> Variable:
         """The rows in a random order, another one each time."""
@@ -3295,6 +3307,15 @@ class optimizer:
     @staticmethod
     def set_gradient_clip(clip: Any, param_list: Any = None, program: Any = None) -> None:
         """Says how the gradients of parameters are clipped: of those in the list, or of all."""
+
+def profiler_reset() -> Any:
+    """Forgets what was measured."""
+
+def profiler_start() -> Any:
+    """Lets executors measure their ops from now on."""
+
+def profiler_stop() -> Any:
+    """Ends measuring; returns the times of ops, and of their runs."""
 
 def program_job(program: Any) -> Any:
     """The job of a program; `None` if it was not transpiled."""

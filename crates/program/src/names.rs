@@ -8,6 +8,8 @@ pub const GRAD: &str = "@GRAD";
 pub(crate) const AFTER: &str = "@AFTER";
 /// Behind the name of a variable that a loop changes: as it was when the turn began.
 pub(crate) const BEFORE: &str = "@BEFORE";
+/// Behind the name of a variable that a loop changes: as it was after the loop.
+pub(crate) const LAST: &str = "@LAST";
 /// Stands for "no variable here" in a list of arguments.
 pub const EMPTY: &str = "@EMPTY@";
 

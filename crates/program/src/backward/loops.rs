@@ -9,9 +9,9 @@ use super::{Targets, Undo, path, steps};
 use crate::attr::Attr;
 use crate::block::OpDesc;
 use crate::error::{Error, Result};
-use crate::names::{self, AFTER, BEFORE, EMPTY};
+use crate::names::{self, AFTER, BEFORE, EMPTY, LAST};
 use crate::program::{BlockId, Program};
-use crate::var::VarKind;
+use crate::var::{VarDesc, VarKind};
 
 /// Adds a block that computes the gradients of one turn, and gives the op that runs it for each.
 pub(super) fn grad(
@@ -110,9 +110,13 @@ fn restored(
         if kind(program, block, var) != Some(VarKind::LodTensor) || !is_read {
             continue;
         }
-        let writes = |at: &usize| ops[*at].writes().any(|written| written == var);
+        // `while_loop` assigns a variable that a turn changes in place to itself.
+        let is_change =
+            |op: &OpDesc| op.kind != "assign" || op.input_names("X") != op.output_names("Out");
+        let writes = |at: &usize| is_change(&ops[*at]) && ops[*at].writes().any(|to| to == var);
         let writers: Vec<usize> = (0..ops.len()).filter(writes).collect();
         match writers[..] {
+            [] => {}
             [one] => found.push((var.clone(), one)),
             _ if writers.iter().all(|&at| ops[at].kind == "increment") => {}
             // What it held between two of them is gone.
@@ -141,6 +145,34 @@ pub(super) fn undo_counters(program: &Program, block: BlockId, path: &[usize]) -
         }
     }
     undo
+}
+
+/// Gradients before a loop need what variables held before it. Afterwards they get back what the loop left: the ops
+/// that do so.
+pub(super) fn keep_last(
+    program: &mut Program,
+    block: BlockId,
+    ops: &mut [OpDesc],
+) -> Result<Vec<OpDesc>> {
+    let mut ends = Vec::new();
+    let mut seen: HashSet<String> = HashSet::new();
+    for op in ops.iter_mut().filter(|op| op.kind == "while_grad") {
+        let mut names = Vec::new();
+        for var in op.attrs.strs("restored")? {
+            // The last loop comes first here, and what it left counts.
+            if !seen.insert(var.clone()) {
+                names.push(EMPTY.to_string());
+                continue;
+            }
+            let name = format!("{var}{LAST}");
+            let meta = program.need_var(block, var)?.meta.clone();
+            program.block_mut(block).put_var(VarDesc::new(&name, meta));
+            ends.push(OpDesc::new("assign").input("X", &name).output("Out", var));
+            names.push(name);
+        }
+        op.outputs.push(("Last".to_string(), names));
+    }
+    Ok(ends)
 }
 
 fn op_for(

@@ -159,7 +159,9 @@ fn append(
     if let Some(own) = own {
         program.block_mut(block).ops = own;
     }
-    let (ops, names) = collected?;
+    let (mut ops, names) = collected?;
+    let ends = loops::keep_last(program, block, &mut ops)?;
+    ops.extend(ends);
     let prefix = "grad/".repeat(program.n_backwards as usize);
     program.n_backwards += 1;
     for op in ops {
@@ -218,13 +220,18 @@ fn collect(
     let mut ops = targets.seeds.clone();
     let mut written: HashSet<String> = targets.outputs.iter().map(|var| names::grad(var)).collect();
     for index in (0..program.block(block).ops.len()).rev() {
-        ops.extend(
-            undo.get(&index).or_else(|| counters.get(&index)).into_iter().flatten().cloned(),
-        );
+        let forward = program.block(block).ops[index].clone();
+        let undone = undo.get(&index).or_else(|| counters.get(&index));
+        // The gradient of a loop begins with what the loop left; that of another op needs what the op read.
+        let reads = |var: &str| forward.reads().any(|read| read == var);
+        let is_first = |op: &OpDesc| forward.sub_blocks().is_empty() && op.writes().any(reads);
+        let (first, after): (Vec<OpDesc>, Vec<OpDesc>) =
+            undone.into_iter().flatten().cloned().partition(is_first);
+        ops.extend(first);
         if path.binary_search(&index).is_err() {
+            ops.extend(after);
             continue;
         }
-        let forward = program.block(block).ops[index].clone();
         let emitted = differentiate(program, Place { block, index }, &forward, no_grad, &written)?;
         for mut op in emitted {
             // Errors name the line of the layer, not the line where it was differentiated.
@@ -234,6 +241,7 @@ fn collect(
             }
             ops.extend(complete(op, &forward, &mut written));
         }
+        ops.extend(after);
     }
     let is_list = |grad: &str| is_list_gradient(program, block, grad);
     Ok((accumulate::sum_repeated(ops, is_list), written))

@@ -18,6 +18,11 @@ pub fn create_tensor(
     let name = b.layer_name("create_tensor", name);
     let meta = Meta { dtype, ..Meta::default() };
     let block = b.main.current_block();
+    let known = b.main.block(block).var(&name);
+    // Its shape came with its first value.
+    if known.is_some_and(|var| var.meta.dtype == dtype && var.persistable == persistable) {
+        return Ok(Var::from(name));
+    }
     let var = VarDesc { persistable, ..VarDesc::new(&name, meta) };
     b.main.block_mut(block).create_var(var)?;
     Ok(Var::from(name))

@@ -259,7 +259,11 @@ impl Kernel for TensorArrayToTensorGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let stack = run.attrs().bool("use_stack", false)?;
         let (list, d_out) = (list(run)?, run.input("Out@GRAD")?);
-        let axis = sizes::axis("axis", run.attrs().int("axis", 0)?, d_out.shape().rank())?;
+        let rank = d_out.shape().rank();
+        let axis = sizes::axis("axis", run.attrs().int("axis", 0)?, rank)?;
+        if list.iter().any(|x| x.shape().rank() + usize::from(stack) != rank) {
+            return Err(run.shape("the gradient must be like the joined tensors", "Out@GRAD"));
+        }
         let shape = |x: &Tensor| if stack { insert(x.shape(), axis, 1) } else { Ok(x.shape()) };
         let shapes: Vec<Shape> = list.iter().map(shape).collect::<Result<_>>()?;
         let total: usize = shapes.iter().map(|shape| shape.dim(axis)).sum();

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use tensor::{Lod, Tensor, Value};
+use tensor::{Lod, Shape, Tensor, Value};
 
 use super::array::{add_element, array_at};
 use super::step_values::zeros;
@@ -92,7 +92,10 @@ impl Joined {
     /// All of them, rows as those of `like`, below these outer levels of lengths.
     fn into_tensor(self, like: &Tensor, outer: Vec<Vec<usize>>) -> Tensor {
         let mut tensor = Tensor::default();
-        tensor.resize_as(like.dtype(), like.shape().with_dim(0, self.n_rows));
+        let is_flat = like.shape().rank() < 2;
+        let flat = Shape::from([self.n_rows]);
+        let shape = if is_flat { flat } else { like.shape().with_dim(0, self.n_rows) };
+        tensor.resize_as(like.dtype(), shape);
         tensor.bytes_mut().copy_from_slice(&self.bytes);
         let levels: Vec<Vec<usize>> = outer.into_iter().chain(self.lengths).collect();
         tensor.set_lod(if levels.is_empty() {
@@ -113,7 +116,7 @@ fn step(x: &Tensor, table: &[Ranked], level: usize, t: usize) -> Option<Vec<Piec
     let with_step = table.iter().take_while(|ranked| ranked.len > t);
     let pieces = with_step.map(|ranked| {
         let at = offsets.get(ranked.which)?.checked_add(t)?;
-        piece(&levels[level + 1..], n_rows(x), at..at + 1)
+        piece(&levels[level + 1..], n_rows(x), at..at.checked_add(1)?)
     });
     pieces.collect()
 }
@@ -251,7 +254,7 @@ impl Kernel for ArrayToLodTensorGrad {
         if n_rows(d_out) != total {
             return Err(run.shape("a gradient must be like the sequences", "Out@GRAD"));
         }
-        let n_steps = table.first().map_or(0, |longest| longest.len);
+        let n_steps = table.iter().map(|ranked| ranked.len).max().unwrap_or(0);
         let mut parts: Vec<Tensor> = list[..n_steps].iter().map(zeros).collect();
         let mut row = 0;
         for (t, Piece { rows, .. }) in steps {

@@ -1,8 +1,9 @@
 //! `while_grad`: runs a block of gradient ops for each turn of a loop, the last one first.
 //!
 //! StepScopes has what each turn left in the variables of its block. Variables around it that a turn changes
-//! (`restored`) get back what they held before it; gradients of variables that one turn leaves to the next
-//! (`carried`) go from turn to turn. Gradients of lists are not here: there is one for all blocks.
+//! (`restored`) get back what they held before it; Last is what the loop left in them. Gradients of variables that
+//! one turn leaves to the next (`carried`) go from turn to turn. Those of lists are not here: there is one for all
+//! blocks.
 
 use tensor::Value;
 
@@ -80,8 +81,9 @@ fn turns(run: &mut Run<'_>, block: usize, steps: &mut [Vec<Value>]) -> Result<()
     for step in steps.iter_mut().rev() {
         turn(run, block, step, &mut sums)?;
     }
-    for (k, value) in last.iter_mut().enumerate() {
-        run.swap_value_at("restored", k, value);
+    // Gradients before the loop read what variables held before it.
+    for (k, value) in last.into_iter().enumerate() {
+        run.put_value_at("Last", k, value);
     }
     put(run, sums)
 }
@@ -155,4 +157,24 @@ fn put(run: &mut Run<'_>, sums: Sums) -> Result<()> {
         run.put_value_at("X@GRAD", k, total);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::attr::Attr;
+    use crate::op::{NoHost, Spare, Wiring, find};
+
+    // What it computes is tested where programs run: test_control_flow.py, with the numbers of Fluid.
+    #[test]
+    fn without_the_steps_of_its_loop_it_is_refused() {
+        let op = OpDesc::new("while_grad").input("StepScopes", "steps");
+        let op = op.attr("sub_block", Attr::Block(1));
+        let wiring = Wiring::new(&op, |_| 0);
+        let mut vars = [Value::Empty];
+        let (mut spare, mut host) = (Spare::default(), NoHost);
+        let mut run = Run::new(&op, &wiring, &mut vars, &mut spare, &mut host);
+        let error = find("while_grad").unwrap().run(&mut run).unwrap_err();
+        assert!(matches!(error.root(), Error::NotInitialized { .. }), "{error}");
+    }
 }

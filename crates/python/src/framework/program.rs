@@ -394,16 +394,20 @@ impl PyBlock {
     ) -> PyResult<Py<PyVariable>> {
         let name = name_or_new(py, name)?;
         let kind = kind_of(r#type)?;
-        let dtype = dtype.map(any_dtype_from_py).transpose()?.unwrap_or_default();
-        let meta = Meta {
-            kind,
-            dtype,
-            dims: shape.unwrap_or_default(),
-            lod_level: lod_level.unwrap_or(0),
-        };
-        let persistable = persistable.unwrap_or(false);
-        let var = VarDesc { persistable, stop_gradient, is_data, ..VarDesc::new(&name, meta) };
+        let dtype = dtype.map(any_dtype_from_py).transpose()?;
         let mut program = self.program.get().lock();
+        // What is not said of a variable that exists is as it is.
+        let known = program.block(self.id).var(&name).cloned();
+        let is_kept = known.as_ref().is_some_and(|var| var.persistable);
+        let usual = known.map(|var| var.meta).unwrap_or_default();
+        let meta = Meta {
+            kind: if r#type.is_some() { kind } else { usual.kind },
+            dtype: dtype.unwrap_or(usual.dtype),
+            dims: shape.unwrap_or(usual.dims),
+            lod_level: lod_level.unwrap_or(usual.lod_level),
+        };
+        let persistable = persistable.unwrap_or(is_kept);
+        let var = VarDesc { persistable, stop_gradient, is_data, ..VarDesc::new(&name, meta) };
         program.block_mut(self.id).create_var(var).map_err(from_program)?;
         drop(program);
         let variable = Bound::new(py, self.variable(py, &name))?;

@@ -7,7 +7,7 @@ use base::DidYouMean;
 use program::distributed::route::{self, Route, Servers};
 use program::names::EMPTY;
 use program::op::{Spare, Wiring};
-use program::{Error as ProgramError, Program, VarDesc};
+use program::{Error as ProgramError, Program, VarDesc, VarKind};
 use tensor::{Tensor, Value};
 
 use super::Feed;
@@ -85,7 +85,8 @@ impl Prepared {
             hoist::hoist(&mut plans[0]);
         }
         check_fetches(program, &plans, feed, fetch)?;
-        let unwritten = read_before_written(&plans, &feeds);
+        let mut unwritten = read_before_written(&plans, &feeds);
+        unwritten.extend(lists(program));
         let mut slots = Slots::new(program);
         if options.reuse_memory {
             let given = given_away(&plans[0]);
@@ -384,6 +385,12 @@ fn given_away(plan: &BlockPlan) -> HashSet<String> {
     let given = plan.ops.iter().filter(is_given);
     let given = given.flat_map(|planned| planned.desc.input_names("X"));
     given.chain(fuse::exchanged(plan)).cloned().collect()
+}
+
+/// Lists of tensors, and their gradients: ops of all blocks add to them, so a run begins with empty ones.
+fn lists(program: &Program) -> impl Iterator<Item = String> {
+    let lists = program.list_vars().filter(|var| var.meta.kind == VarKind::LodTensorArray);
+    lists.map(|var| var.name.clone())
 }
 
 /// Variables that some op may read before any op of the same run has written them. A variable that only
