@@ -17,7 +17,7 @@ const RULE: &str = "W is [width of X, `dim_t`, width of Y]";
 const PAIRS: &str = "X and Y are rows of as many sequences";
 
 /// Sequences that are compared.
-struct Pairs<'r> {
+struct SequencePairs<'r> {
     x: &'r [usize],
     y: &'r [usize],
     x_width: usize,
@@ -25,7 +25,7 @@ struct Pairs<'r> {
     n_channels: usize,
 }
 
-impl<'r> Pairs<'r> {
+impl<'r> SequencePairs<'r> {
     fn of(run: &'r Run<'_>) -> Result<Self> {
         let (x, y) = (ragged::offsets(run, OP, "X")?, ragged::offsets(run, OP, "Y")?);
         let (&[_, x_width], &[_, y_width]) = (run.input("X")?.dims(), run.input("Y")?.dims())
@@ -94,7 +94,7 @@ impl Op for MatchMatrixTensor {
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let (mut out, mut tmp) = (run.take("Out"), run.take("Tmp"));
-        let pairs = Pairs::of(run)?;
+        let pairs = SequencePairs::of(run)?;
         let x = run.input("X")?;
         for_float!(x.dtype(), run.input_name("X"), T => {
             let (n_rows, columns) = (x.shape().dim(0), pairs.n_channels * pairs.y_width);
@@ -126,7 +126,7 @@ impl Kernel for MatchMatrixTensorGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let (mut d_x, mut d_y) = (run.take("X@GRAD"), run.take("Y@GRAD"));
         let (mut d_w, mut d_tmp) = (run.take("W@GRAD"), run.spare().tensor());
-        let pairs = Pairs::of(run)?;
+        let pairs = SequencePairs::of(run)?;
         let (x, y) = (run.input("X")?, run.input("Y")?);
         for_float!(x.dtype(), run.input_name("X"), T => {
             let (n_rows, columns) = (x.shape().dim(0), pairs.n_channels * pairs.y_width);
@@ -151,7 +151,7 @@ impl Kernel for MatchMatrixTensorGrad {
 
 fn pairs_grad<T: Float>(
     run: &Run<'_>,
-    pairs: &Pairs<'_>,
+    pairs: &SequencePairs<'_>,
     d_tmp: &mut [T],
     d_y: &mut [T],
 ) -> Result<()> {
