@@ -60,7 +60,7 @@ pub fn dynamic_lstmp(
     }
     let layer = b.layer_name("lstmp", options.name);
     let (size, dtype) = (size / 4, options.dtype);
-    let mut parameter = |b: &mut Builder<'_>, suffix, attr: &ParamAttr, dims: [i64; 2]| {
+    let parameter = |b: &mut Builder<'_>, suffix, attr: &ParamAttr, dims: [i64; 2]| {
         let default_init = if suffix == "w" { Initializer::XAVIER } else { Initializer::ZERO };
         b.parameter(&NewParam { layer: &layer, suffix, attr, dims: &dims, dtype, default_init })
     };

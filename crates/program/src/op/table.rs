@@ -361,6 +361,14 @@ pub static OPS: &[(&str, &dyn Op)] = &[
     ("shuffle_channel", &shuffle_channel::ShuffleChannel),
     ("shuffle_channel_grad", &shuffle_channel::ShuffleChannelGrad),
     ("sigmoid", &unary::Sigmoid),
+    (
+        "sigmoid_cross_entropy_with_logits",
+        &sigmoid_cross_entropy_with_logits::SigmoidCrossEntropyWithLogits,
+    ),
+    (
+        "sigmoid_cross_entropy_with_logits_grad",
+        &sigmoid_cross_entropy_with_logits::SigmoidCrossEntropyWithLogitsGrad,
+    ),
     ("sigmoid_grad", &unary::SigmoidGrad),
     ("sign", &sign::Sign),
     ("similarity_focus", &similarity_focus::SimilarityFocus),
@@ -413,6 +421,10 @@ pub static OPS: &[(&str, &dyn Op)] = &[
     ("tdm_child", &tdm_child::TdmChild),
     ("tdm_sampler", &tdm_sampler::TdmSampler),
     ("teacher_student_sigmoid_loss", &teacher_student_sigmoid_loss::TeacherStudentSigmoidLoss),
+    (
+        "teacher_student_sigmoid_loss_grad",
+        &teacher_student_sigmoid_loss::TeacherStudentSigmoidLossGrad,
+    ),
     ("tensor_array_to_tensor", &array::TensorArrayToTensor),
     ("thresholded_relu", &unary::ThresholdedRelu),
     ("thresholded_relu_grad", &unary::ThresholdedReluGrad),
