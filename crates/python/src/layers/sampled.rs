@@ -363,7 +363,7 @@ fn search_pyramid_hash(
     let attrs = [attr(param_attr)?, attr(param_attr_wl)?, attr(param_attr_bl)?];
     let updated = distribute_update_vars.unwrap_or_default();
     let unknown =
-        updated.iter().find(|name| !attrs.iter().any(|attr| attr.name.as_ref() == Some(name)));
+        updated.iter().find(|name| !attrs.iter().any(|attr| attr.name.as_ref() == Some(*name)));
     if let Some(name) = unknown {
         let text = format!("Pyramid Hash layer didn't have parameter {name}");
         return Err(PyValueError::new_err(text));
