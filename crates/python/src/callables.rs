@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use program::op::{self, Answer};
+use program::op::{self, FunctionResult};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use tensor::Tensor;
@@ -17,7 +17,7 @@ pub(crate) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
 /// Lets programs call a function of LoDTensors that returns a tuple of them, or of None; gives its number.
 #[pyfunction]
 fn _append_python_callable_object_and_return_id(callable: Py<PyAny>) -> i32 {
-    op::add_function(Arc::new(move |inputs: &[&Tensor]| -> Answer {
+    op::add_function(Arc::new(move |inputs: &[&Tensor]| -> FunctionResult {
         Python::attach(|py| call(py, &callable, inputs).map_err(Into::into))
     }))
 }

@@ -21,7 +21,7 @@ const PATHS: &str =
 
 /// A node on the way to the class of a row.
 #[derive(Clone, Copy)]
-struct Turn {
+struct PathStep {
     row: usize,
     /// Its place in PreOut.
     at: usize,
@@ -35,7 +35,7 @@ struct Paths {
     /// The most nodes that a way has.
     length: usize,
     /// The nodes of all rows.
-    turns: Vec<Turn>,
+    turns: Vec<PathStep>,
 }
 
 fn n_classes(attrs: &crate::attr::Attrs) -> Result<u64> {
@@ -72,7 +72,7 @@ impl Paths {
         Ok(Self { n_rows, length, turns })
     }
 
-    fn usual(run: &Run<'_>, n_rows: usize) -> Result<(usize, Vec<Turn>)> {
+    fn usual(run: &Run<'_>, n_rows: usize) -> Result<(usize, Vec<PathStep>)> {
         let n_classes = n_classes(run.attrs())?;
         let labels = run.data::<i64>("Label")?;
         if labels.len() != n_rows {
@@ -85,7 +85,7 @@ impl Paths {
                 return Err(Error::LabelOutOfRange { var, row, label, n_classes });
             }
             let code = label.cast_unsigned() + n_classes;
-            turns.extend((0..u64::BITS - 1 - code.leading_zeros()).map(|bit| Turn {
+            turns.extend((0..u64::BITS - 1 - code.leading_zeros()).map(|bit| PathStep {
                 row,
                 at: row * length + bit as usize,
                 node: (code >> (bit + 1)) as usize - 1,
@@ -95,7 +95,7 @@ impl Paths {
         Ok((length, turns))
     }
 
-    fn given(run: &Run<'_>, n_rows: usize) -> Result<(usize, Vec<Turn>)> {
+    fn given(run: &Run<'_>, n_rows: usize) -> Result<(usize, Vec<PathStep>)> {
         let (table, code) = (run.input("PathTable")?, run.input("PathCode")?);
         let &[n, length] = table.dims() else {
             return Err(run.shapes(PATHS, "PathTable", "PathCode"));
@@ -108,7 +108,7 @@ impl Paths {
         for row in 0..n_rows {
             let places = row * length..(row + 1) * length;
             let on_path = places.take_while(|&at| table[at] >= 0);
-            turns.extend(on_path.map(|at| Turn {
+            turns.extend(on_path.map(|at| PathStep {
                 row,
                 at,
                 node: table[at] as usize,
@@ -162,7 +162,7 @@ fn forward<T: Float>(run: &Run<'_>, paths: &Paths, pre_out: &mut [T], out: &mut 
     let (width, bias) = (run.input("X")?.shape().last(), run.opt_data::<T>("Bias")?);
     let bound = T::of(40.0);
     out.fill(T::zero());
-    for &Turn { row, at, node, bit } in &paths.turns {
+    for &PathStep { row, at, node, bit } in &paths.turns {
         let start = bias.map_or(T::zero(), |bias| bias[node]);
         let x = &x[row * width..(row + 1) * width];
         let w = &w[node * width..(node + 1) * width];
@@ -269,7 +269,7 @@ fn weight_grad(run: &mut Run<'_>, paths: &Paths, slopes: &Tensor) -> Result<()> 
             None => (None, &mut dense),
         };
         let target = target.resize_zeroed::<T>(shape);
-        for &Turn { row, at, node, .. } in &paths.turns {
+        for &PathStep { row, at, node, .. } in &paths.turns {
             let d = slopes[at];
             let place = ids.map_or(node, |ids| ids.partition_point(|&id| id < node as i64));
             let target = &mut target[place * width..(place + 1) * width];

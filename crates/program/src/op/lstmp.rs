@@ -147,7 +147,8 @@ fn bounded<T: Float>(x: T, clip: f64) -> T {
 }
 
 fn forward<T: Float>(net: &Projected<'_, T>, x: &[T], all: ProjectedRows<'_, T>) {
-    let (d, p, rules) = (net.d, net.p, net.rules);
+    let (d, p) = (net.d, net.p);
+    let rules = net.rules;
     for sequence in 0..net.offsets.len() - 1 {
         let mut previous = net.first(net.h0, sequence, p);
         let mut c = net.first(net.c0, sequence, d);
@@ -321,7 +322,8 @@ fn through_projection<T: Float>(
     row: usize,
     back: &[T],
 ) -> Vec<T> {
-    let (d, p, rules) = (net.d, net.p, net.rules);
+    let (d, p) = (net.d, net.p);
+    let rules = net.rules;
     let mut d_hidden = vec![T::zero(); d];
     for k in 0..p {
         let r = known.projection[row * p + k];
@@ -353,7 +355,8 @@ fn through_cell<T: Float>(
     grads: &mut ProjectedGrads<'_, T>,
     step: StepBack<'_, T>,
 ) {
-    let (d, rules, row) = (net.d, net.rules, step.row);
+    let (d, rules) = (net.d, net.rules);
+    let row = step.row;
     let has_peepholes = !net.peepholes.is_empty();
     for j in 0..d {
         let [g, i, f, o] = [0, 1, 2, 3].map(|k| known.gate[row * 4 * d + k * d + j]);

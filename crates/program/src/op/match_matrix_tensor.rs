@@ -17,7 +17,7 @@ const RULE: &str = "W is [width of X, `dim_t`, width of Y]";
 const PAIRS: &str = "X and Y are rows of as many sequences";
 
 /// Sequences that are compared.
-struct Pairs<'r> {
+struct SequencePairs<'r> {
     x: &'r [usize],
     y: &'r [usize],
     x_width: usize,
@@ -25,7 +25,7 @@ struct Pairs<'r> {
     n_channels: usize,
 }
 
-impl<'r> Pairs<'r> {
+impl<'r> SequencePairs<'r> {
     fn of(run: &'r Run<'_>) -> Result<Self> {
         let (x, y) = (ragged::offsets(run, OP, "X")?, ragged::offsets(run, OP, "Y")?);
         let (&[_, x_width], &[_, y_width]) = (run.input("X")?.dims(), run.input("Y")?.dims())
@@ -52,15 +52,15 @@ impl<'r> Pairs<'r> {
         pairs.map(|(x, y)| self.n_channels * (x[1] - x[0]) * (y[1] - y[0]))
     }
 
-    /// Calls with each row of Tmp and of Y that meet, and the place of their product.
-    fn each(&self, mut call: impl FnMut(Meeting)) {
+    /// Calls with each row of Tmp and of Y that belong together, and the place of their product.
+    fn each(&self, mut call: impl FnMut(RowPair)) {
         let mut out = 0;
         for (x, y) in self.x.windows(2).zip(self.y.windows(2)) {
             for channel in 0..self.n_channels {
                 for row in x[0]..x[1] {
                     for other in y[0]..y[1] {
                         let product = (row * self.n_channels + channel) * self.y_width;
-                        call(Meeting { out, product, y: other * self.y_width });
+                        call(RowPair { out, product, y: other * self.y_width });
                         out += 1;
                     }
                 }
@@ -71,7 +71,7 @@ impl<'r> Pairs<'r> {
 
 /// Where things that are multiplied begin.
 #[derive(Clone, Copy)]
-struct Meeting {
+struct RowPair {
     out: usize,
     product: usize,
     y: usize,
@@ -94,7 +94,7 @@ impl Op for MatchMatrixTensor {
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let (mut out, mut tmp) = (run.take("Out"), run.take("Tmp"));
-        let pairs = Pairs::of(run)?;
+        let pairs = SequencePairs::of(run)?;
         let x = run.input("X")?;
         for_float!(x.dtype(), run.input_name("X"), T => {
             let (n_rows, columns) = (x.shape().dim(0), pairs.n_channels * pairs.y_width);
@@ -126,12 +126,12 @@ impl Kernel for MatchMatrixTensorGrad {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let (mut d_x, mut d_y) = (run.take("X@GRAD"), run.take("Y@GRAD"));
         let (mut d_w, mut d_tmp) = (run.take("W@GRAD"), run.spare().tensor());
-        let pairs = Pairs::of(run)?;
+        let pairs = SequencePairs::of(run)?;
         let (x, y) = (run.input("X")?, run.input("Y")?);
         for_float!(x.dtype(), run.input_name("X"), T => {
             let (n_rows, columns) = (x.shape().dim(0), pairs.n_channels * pairs.y_width);
             let d_tmp = d_tmp.resize_zeroed::<T>(Shape::from([n_rows, columns]));
-            meetings_grad(run, &pairs, d_tmp, d_y.resize_zeroed::<T>(y.shape()))?;
+            pairs_grad(run, &pairs, d_tmp, d_y.resize_zeroed::<T>(y.shape()))?;
             let w = Matrix::new(run.data::<T>("W")?, pairs.x_width, columns);
             let d_tmp = Matrix::new(&*d_tmp, n_rows, columns);
             gemm(1.0, d_tmp, w.t(), 0.0, d_x.resize::<T>(x.shape()));
@@ -149,9 +149,9 @@ impl Kernel for MatchMatrixTensorGrad {
     }
 }
 
-fn meetings_grad<T: Float>(
+fn pairs_grad<T: Float>(
     run: &Run<'_>,
-    pairs: &Pairs<'_>,
+    pairs: &SequencePairs<'_>,
     d_tmp: &mut [T],
     d_y: &mut [T],
 ) -> Result<()> {

@@ -209,7 +209,7 @@ pub use host::{Host, NoHost, host_error};
 pub use infer::Infer;
 pub use optimize::STEPS_WITHOUT_ROWS;
 pub use proto::{ATTR_TYPES, AttrRule, Port, Proto, proto, protos};
-pub use py_func::{Answer, Function, add_function};
+pub use py_func::{Function, FunctionResult, add_function};
 pub use run::{Run, Spare};
 pub use sharded_ids::row_init;
 pub use table::OPS;

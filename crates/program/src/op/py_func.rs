@@ -17,10 +17,10 @@ use crate::error::Result;
 pub(super) struct PyFunc;
 
 /// What a function of a user answers: a tensor for each output, or none.
-pub type Answer = std::result::Result<Vec<Option<Tensor>>, Box<dyn StdError + Send + Sync>>;
+pub type FunctionResult = std::result::Result<Vec<Option<Tensor>>, Box<dyn StdError + Send + Sync>>;
 
 /// A function that programs may call.
-pub type Function = Arc<dyn Fn(&[&Tensor]) -> Answer + Send + Sync>;
+pub type Function = Arc<dyn Fn(&[&Tensor]) -> FunctionResult + Send + Sync>;
 
 /// Programs name functions by number, so all of a process are in one list, as in Fluid.
 static FUNCTIONS: RwLock<Vec<Function>> = RwLock::new(Vec::new());

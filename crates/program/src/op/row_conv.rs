@@ -36,12 +36,12 @@ impl RowBatch {
     }
 
     /// Calls with the places of each product: in Out, in X and in Filter.
-    fn each(&self, mut call: impl FnMut(Product)) {
+    fn each(&self, mut call: impl FnMut(Tap)) {
         for pair in self.offsets.windows(2) {
             for t in pair[0]..pair[1] {
                 for tap in 0..self.n_taps.min(pair[1] - t) {
                     let (out, x) = (t * self.width, (t + tap) * self.width);
-                    call(Product { out, x, filter: tap * self.width });
+                    call(Tap { out, x, filter: tap * self.width });
                 }
             }
         }
@@ -50,7 +50,7 @@ impl RowBatch {
 
 /// Where rows that are multiplied begin.
 #[derive(Clone, Copy)]
-struct Product {
+struct Tap {
     out: usize,
     x: usize,
     filter: usize,

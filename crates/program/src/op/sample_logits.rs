@@ -150,7 +150,8 @@ fn draw<T: Float>(
         return Err(bad_attr("num_samples", "no more than there are classes", sizes.n_drawn));
     }
     let mut sampler = Sampler::new(Distribution::LogUniform, sizes.n_classes as i64, seed);
-    let (mut drawn, mut seen, mut n_tries) = (Vec::new(), HashSet::new(), 0);
+    let (mut drawn, mut seen) = (Vec::new(), HashSet::new());
+    let mut n_tries = 0;
     while drawn.len() < sizes.n_drawn {
         n_tries += 1;
         let class = sampler.draw();

@@ -17,7 +17,7 @@ const FILTER: &str = "Filter is [width of NodesVector, 3, size, filters]";
 
 /// What one node adds to the sum of another.
 #[derive(Clone, Copy)]
-struct Share {
+struct NodeShare {
     to: usize,
     from: usize,
     weights: [f64; 3],
@@ -56,7 +56,7 @@ impl TreeSizes {
 }
 
 /// The shares of a sample.
-fn shares(run: &Run<'_>, sizes: TreeSizes, sample: usize) -> Result<Vec<Share>> {
+fn shares(run: &Run<'_>, sizes: TreeSizes, sample: usize) -> Result<Vec<NodeShare>> {
     let depth = run.attrs().int("max_depth", 2)?;
     if depth < 1 {
         return Err(bad_attr("max_depth", "positive", depth));
@@ -90,11 +90,15 @@ fn shares(run: &Run<'_>, sizes: TreeSizes, sample: usize) -> Result<Vec<Share>> 
 }
 
 /// The shares of the nodes below one, which are visited depth first.
-fn below(children: &[Vec<usize>], root: usize, max_depth: f64, all: &mut Vec<Share>) {
+fn below(children: &[Vec<usize>], root: usize, max_depth: f64, all: &mut Vec<NodeShare>) {
     let mut add = |node: usize, depth: f64, place: Option<f64>| {
         let t = (max_depth - depth) / max_depth;
         let l = (1.0 - t) * place.unwrap_or(0.5);
-        all.push(Share { to: root - 1, from: node - 1, weights: [l, (1.0 - t) * (1.0 - l), t] });
+        all.push(NodeShare {
+            to: root - 1,
+            from: node - 1,
+            weights: [l, (1.0 - t) * (1.0 - l), t],
+        });
     };
     let mut visited = vec![false; children.len()];
     visited[root] = true;
@@ -143,7 +147,7 @@ impl Op for TreeConv {
                 let filter = Matrix::new(run.data::<T>("Filter")?, 3 * width, sizes.columns());
                 for sample in 0..n_samples {
                     let mut patch = vec![0.0; n_nodes * 3 * width];
-                    for Share { to, from, weights } in shares(run, sizes, sample)? {
+                    for NodeShare { to, from, weights } in shares(run, sizes, sample)? {
                         for k in 0..3 * width {
                             let x = data[(sample * n_nodes + from) * width + k / 3];
                             patch[to * 3 * width + k] += x * weights[k % 3] as T;
@@ -183,7 +187,7 @@ impl Kernel for TreeConvGrad {
                 let mut patch = vec![0.0; n_nodes * 3 * width];
                 let mut d_patch = vec![0.0; n_nodes * 3 * width];
                 gemm(1.0, d_out, filter.t(), 0.0, &mut d_patch);
-                for Share { to, from, weights } in shares(run, sizes, sample)? {
+                for NodeShare { to, from, weights } in shares(run, sizes, sample)? {
                     for k in 0..3 * width {
                         let at = (sample * n_nodes + from) * width + k / 3;
                         patch[to * 3 * width + k] += data[at] * weights[k % 3] as T;

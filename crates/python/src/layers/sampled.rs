@@ -31,7 +31,7 @@ pub(super) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(tree_conv, m)?)
 }
 
-type Attr<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
+type GivenAttr<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
 
 fn var(input: Option<&Input>) -> Option<&Var> {
     input.map(|input| &input.0)
@@ -46,8 +46,8 @@ fn nce(
     label: Input,
     num_total_classes: i32,
     sample_weight: Option<Input>,
-    param_attr: Attr<'_, '_>,
-    bias_attr: Attr<'_, '_>,
+    param_attr: GivenAttr<'_, '_>,
+    bias_attr: GivenAttr<'_, '_>,
     num_neg_samples: Option<i32>,
     name: Option<&str>,
     sampler: &str,
@@ -83,8 +83,8 @@ fn hsigmoid(
     input: Input,
     label: Input,
     num_classes: Option<i32>,
-    param_attr: Attr<'_, '_>,
-    bias_attr: Attr<'_, '_>,
+    param_attr: GivenAttr<'_, '_>,
+    bias_attr: GivenAttr<'_, '_>,
     name: Option<&str>,
     path_table: Option<Input>,
     path_code: Option<Input>,
@@ -115,7 +115,7 @@ fn center_loss(
     label: Input,
     num_classes: i32,
     alpha: arguments::Amount<f32>,
-    param_attr: Attr<'_, '_>,
+    param_attr: GivenAttr<'_, '_>,
     #[pyo3(from_py_with = truth)] update_center: bool,
 ) -> PyResult<PyVariable> {
     let param_attr = self::param_attr(param_attr)?.unwrap_or_default();
@@ -133,8 +133,8 @@ fn bilinear_tensor_product(
     size: i64,
     act: Option<&str>,
     name: Option<&str>,
-    param_attr: Attr<'_, '_>,
-    bias_attr: Attr<'_, '_>,
+    param_attr: GivenAttr<'_, '_>,
+    bias_attr: GivenAttr<'_, '_>,
 ) -> PyResult<PyVariable> {
     let options = BilinearTensorProduct {
         act,
@@ -152,7 +152,7 @@ fn row_conv(
     py: Python<'_>,
     input: Input,
     future_context_size: i64,
-    param_attr: Attr<'_, '_>,
+    param_attr: GivenAttr<'_, '_>,
     act: Option<&str>,
 ) -> PyResult<PyVariable> {
     let attr = self::param_attr(param_attr)?.unwrap_or_default();
@@ -167,8 +167,8 @@ fn dynamic_lstmp(
     input: Input,
     size: i64,
     proj_size: i64,
-    param_attr: Attr<'_, '_>,
-    bias_attr: Attr<'_, '_>,
+    param_attr: GivenAttr<'_, '_>,
+    bias_attr: GivenAttr<'_, '_>,
     use_peepholes: bool,
     is_reverse: bool,
     gate_activation: &str,
@@ -230,7 +230,7 @@ fn fused_embedding_seq_pool(
     #[pyo3(from_py_with = truth)] is_sparse: bool,
     padding_idx: Option<i64>,
     combiner: &str,
-    param_attr: Attr<'_, '_>,
+    param_attr: GivenAttr<'_, '_>,
     dtype: Option<Dtype>,
 ) -> PyResult<PyVariable> {
     let options = FusedEmbeddingSeqPool {
@@ -252,7 +252,7 @@ fn match_matrix_tensor(
     y: Input,
     channel_num: i64,
     act: Option<&str>,
-    param_attr: Attr<'_, '_>,
+    param_attr: GivenAttr<'_, '_>,
     dtype: Option<Dtype>,
     name: Option<&str>,
 ) -> PyResult<(PyVariable, PyVariable)> {
@@ -290,7 +290,7 @@ fn var_conv_2d(
     output_channel: i32,
     filter_size: Ints,
     stride: Option<Ints>,
-    param_attr: Attr<'_, '_>,
+    param_attr: GivenAttr<'_, '_>,
     act: Option<&str>,
     dtype: Option<Dtype>,
     name: Option<&str>,
@@ -319,8 +319,8 @@ fn tree_conv(
     num_filters: i64,
     max_depth: i32,
     act: Option<&str>,
-    param_attr: Attr<'_, '_>,
-    bias_attr: Attr<'_, '_>,
+    param_attr: GivenAttr<'_, '_>,
+    bias_attr: GivenAttr<'_, '_>,
     name: Option<&str>,
 ) -> PyResult<PyVariable> {
     let options = TreeConv {
@@ -351,18 +351,19 @@ fn search_pyramid_hash(
     black_list_len: i32,
     seed: i32,
     lr: f32,
-    param_attr: Attr<'_, '_>,
-    param_attr_wl: Attr<'_, '_>,
-    param_attr_bl: Attr<'_, '_>,
+    param_attr: GivenAttr<'_, '_>,
+    param_attr_wl: GivenAttr<'_, '_>,
+    param_attr_bl: GivenAttr<'_, '_>,
     name: Option<&str>,
     distribute_update_vars: Option<Vec<String>>,
     dtype: Option<Dtype>,
 ) -> PyResult<PyVariable> {
-    let attr = |given: Attr<'_, '_>| Ok::<_, PyErr>(self::param_attr(given)?.unwrap_or_default());
+    let attr =
+        |given: GivenAttr<'_, '_>| Ok::<_, PyErr>(self::param_attr(given)?.unwrap_or_default());
     let attrs = [attr(param_attr)?, attr(param_attr_wl)?, attr(param_attr_bl)?];
     let updated = distribute_update_vars.unwrap_or_default();
     let unknown =
-        updated.iter().find(|name| !attrs.iter().any(|attr| attr.name.as_ref() == Some(name)));
+        updated.iter().find(|name| !attrs.iter().any(|attr| attr.name.as_ref() == Some(*name)));
     if let Some(name) = unknown {
         let text = format!("Pyramid Hash layer didn't have parameter {name}");
         return Err(PyValueError::new_err(text));
