@@ -7,6 +7,7 @@ use crate::block::{OpDesc, VarNames};
 use crate::builder::{Builder, Var};
 use crate::error::Result;
 use crate::layers::activate;
+use crate::var::{Meta, VarDesc};
 
 /// An op on its way into a program. What is said first comes first: results get their names in the
 /// order in which they are asked for.
@@ -122,6 +123,12 @@ impl<'b, 'p> OneOp<'b, 'p> {
         Ok((first, second))
     }
 
+    /// Appends the op and gives out all results.
+    pub(super) fn all(self) -> Result<Vec<Var>> {
+        self.b.op(self.op)?;
+        Ok(self.made)
+    }
+
     /// Appends the op; its result is of the first input's type.
     pub(super) fn out(self, port: &str) -> Result<Var> {
         let dtype = self.usual_dtype()?;
@@ -149,6 +156,29 @@ impl<'b, 'p> OneOp<'b, 'p> {
         let Some(given) = given else { return self.out(port) };
         self.b.op(self.op.output(port, given))?;
         Ok(given.clone())
+    }
+
+    /// Appends the op; its result, of the first input's type, has this name if there is one.
+    pub(super) fn out_named(self, port: &str, name: Option<&str>) -> Result<Var> {
+        let Some(name) = name else { return self.out(port) };
+        let dtype = self.usual_dtype()?;
+        self.out_of_named(port, dtype, name)
+    }
+
+    /// Appends the op; its result is of this type and has this name.
+    pub(super) fn out_of_named(self, port: &str, dtype: DType, name: &str) -> Result<Var> {
+        let meta = Meta { dtype, ..Meta::default() };
+        let block = self.b.main.current_block();
+        self.b.main.block_mut(block).put_var(VarDesc::new(name, meta));
+        self.write(port, &Var::from(name)).first()
+    }
+
+    /// Appends the op; it writes into `given`, or into a variable of this type.
+    pub(super) fn out_of_into(self, port: &str, dtype: DType, given: Option<&Var>) -> Result<Var> {
+        match given {
+            Some(_) => self.out_into(port, given),
+            None => self.out_of(port, dtype),
+        }
     }
 
     /// Appends the op, then the activation `act` of its result if there is one.

@@ -6,6 +6,7 @@ globals().update({name: item for name, item in vars(_core.layers).items() if nam
 
 from ..framework import Variable
 from . import collective
+from ._distributions import Categorical, Distribution, MultivariateNormalDiag, Normal, Uniform
 from .reader import create_py_reader_by_data, double_buffer, py_reader, read_file
 from .._modules import make as _make
 from .._not_yet import not_yet_function as _refused
