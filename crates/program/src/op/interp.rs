@@ -316,6 +316,7 @@ mod tests {
         let op = interp("nearest").input("OutSize", ids(&[2], &[1, 1]));
         op.gives("Out", t(&[1, 1, 1, 1], &[1.0]));
         let op = interp("nearest").inputs("SizeTensor", vec![ids(&[1], &[1]), ids(&[1], &[2])]);
+        let op = op.attr("out_w", -1);
         op.gives("Out", t(&[1, 1, 1, 2], &[1.0, 3.0]));
     }
 
