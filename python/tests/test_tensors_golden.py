@@ -66,8 +66,9 @@ def test_distributions():
         some = fluid.layers.Categorical(np.array([[1.0, 2.0, 3.0]], "float32"))
         flat = fluid.layers.Categorical(np.array([[1.0, 1.0, 1.0]], "float32"))
         loc, scale = np.array([0.1, 0.2], "float32"), np.array([[0.5, 0.0], [0.0, 2.0]], "float32")
-        many = fluid.layers.MultivariateNormalDiag(loc, scale)
-        other = fluid.layers.MultivariateNormalDiag(loc + 1, scale * 2)
+        given = fluid.layers.assign
+        many = fluid.layers.MultivariateNormalDiag(given(loc), given(scale))
+        other = fluid.layers.MultivariateNormalDiag(given(loc + 1), given(scale * 2))
         at = fluid.layers.assign(np.array([1.0], "float32"))
         values["entropy"] = one.entropy()
         values["density"] = one.log_prob(at)

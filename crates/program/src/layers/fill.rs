@@ -1,6 +1,6 @@
 //! Variables of known numbers: `fill_constant`, `zeros`, `range`, `eye`, `assign`, `shape` and the like.
 
-use tensor::{DType, Shape, Tensor};
+use tensor::{DType, Tensor};
 
 use super::append::one_op;
 use super::sizes::{Amount, SizePorts};
@@ -125,10 +125,10 @@ layers! { fills;
         one_op(b, "size", None).input("Input", input).out_of("Out", DType::I64)
     }
 
-    /// How many dimensions a variable has, int32, a number without dimensions.
+    /// How many dimensions a variable has, int32, shape [1]; Fluid's has no dimension, which tensors here must have.
     fn rank(input: Input) -> Var { |b|
         let rank = b.meta(input)?.dims.len() as i32;
-        assign_value(b, &Tensor::new(Shape::new(&[]), &[rank])?, None)
+        assign_value(b, &Tensor::new([1], &[rank])?, None)
     }
 
     /// `num` numbers at equal distances, from `start` to `stop`.
