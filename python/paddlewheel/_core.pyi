@@ -1873,6 +1873,67 @@ class layers:
     ) -> Variable:
         """Pools an image into `pool_size` windows that share it out."""
     @staticmethod
+    def adaptive_pool3d(
+        input: Any,
+        pool_size: Any,
+        pool_type: str = 'max',
+        require_index: bool = False,
+        name: str | None = None,
+    ) -> Variable:
+        """Pools an image into `pool_size` boxes that share it out."""
+    @staticmethod
+    def addcmul(
+        input: Any,
+        tensor1: Any,
+        tensor2: Any,
+        value: float = 1.0,
+        out: Any = None,
+        name: str | None = None,
+    ) -> Variable:
+        """input + `value` tensor1 tensor2, number by number; written into `out` if it is given."""
+    @staticmethod
+    def addmm(
+        input: Any,
+        x: Any,
+        y: Any,
+        alpha: float = 1.0,
+        beta: float = 1.0,
+        name: str | None = None,
+    ) -> Variable:
+        """`beta` input + `alpha` x y, a product of matrices."""
+    @staticmethod
+    def affine_channel(
+        x: Any,
+        scale: Any = None,
+        bias: Any = None,
+        data_layout: str = 'NCHW',
+        name: str | None = None,
+        act: str | None = None,
+    ) -> Variable:
+        """`act(x scale + bias)`, a number of both for each channel."""
+    @staticmethod
+    def affine_grid(theta: Any, out_shape: Any, name: str | None = None) -> Variable:
+        """The points of an image of this shape, moved by the matrices `theta`."""
+    @staticmethod
+    def allclose(
+        input: Any,
+        other: Any,
+        rtol: float = 1e-05,
+        atol: float = 1e-08,
+        equal_nan: bool = False,
+        name: str | None = None,
+    ) -> Variable:
+        """Whether all numbers of both are near each other: |input - other| <= atol + rtol |other|."""
+    @staticmethod
+    def arange(
+        start: Any,
+        end: Any,
+        step: int = 1,
+        dtype: Any = None,
+        name: str | None = None,
+    ) -> Variable:
+        """start, start + step, … before end; float32 unless said."""
+    @staticmethod
     def argmax(x: Any, axis: int = 0) -> Variable:
         """Where along an axis the largest element is."""
     @staticmethod
@@ -1943,6 +2004,9 @@ class layers:
     ) -> Variable:
         """Each channel with mean 0 and variance 1 over the batch, then scaled and shifted."""
     @staticmethod
+    def bmm(x: Any, y: Any, name: str | None = None) -> Variable:
+        """The product of matrices, one of `x` with one of `y` each."""
+    @staticmethod
     def bpr_loss(input: Any, label: Variable, name: str | None = None) -> Variable:
         """The personalised-ranking loss of the labelled class against the others."""
     @staticmethod
@@ -1957,6 +2021,15 @@ class layers:
     @staticmethod
     def ceil(x: Any, name: str | None = None) -> Variable:
         """The next whole number above."""
+    @staticmethod
+    def clamp(
+        input: Any,
+        min: Any = None,
+        max: Any = None,
+        output: Any = None,
+        name: str | None = None,
+    ) -> Variable:
+        """The input, but not below `min` and not above `max`, numbers or Variables; one of them may be None, which stands for 0 below, as in Fluid, and for no bound above."""
     @staticmethod
     def clip(x: Any, min: Any, max: Any, name: str | None = None) -> Variable:
         """`x`, but not below `min` and not above `max`."""
@@ -1989,6 +2062,59 @@ class layers:
         data_format: str = 'NCHW',
     ) -> Variable:
         """`num_filters` filters slid over images."""
+    @staticmethod
+    def conv2d_transpose(
+        input: Any,
+        num_filters: Any,
+        output_size: Any = None,
+        filter_size: Any = None,
+        padding: int = 0,
+        stride: int = 1,
+        dilation: int = 1,
+        groups: Any = None,
+        param_attr: Any = None,
+        bias_attr: Any = None,
+        use_cudnn: bool = True,
+        act: str | None = None,
+        name: str | None = None,
+        data_format: str = 'NCHW',
+    ) -> Variable:
+        """Each pixel spread over a filter."""
+    @staticmethod
+    def conv3d(
+        input: Any,
+        num_filters: Any,
+        filter_size: Any,
+        stride: int = 1,
+        padding: int = 0,
+        dilation: int = 1,
+        groups: Any = None,
+        param_attr: Any = None,
+        bias_attr: Any = None,
+        use_cudnn: bool = True,
+        act: str | None = None,
+        name: str | None = None,
+        data_format: str = 'NCDHW',
+    ) -> Variable:
+        """`num_filters` filters slid over images of three dimensions."""
+    @staticmethod
+    def conv3d_transpose(
+        input: Any,
+        num_filters: Any,
+        output_size: Any = None,
+        filter_size: Any = None,
+        padding: int = 0,
+        stride: int = 1,
+        dilation: int = 1,
+        groups: Any = None,
+        param_attr: Any = None,
+        bias_attr: Any = None,
+        use_cudnn: bool = True,
+        act: str | None = None,
+        name: str | None = None,
+        data_format: str = 'NCDHW',
+    ) -> Variable:
+        """Each number of an image of three dimensions spread over a filter."""
     @staticmethod
     def cos(x: Any, name: str | None = None) -> Variable:
         """The cosine."""
@@ -2033,6 +2159,20 @@ class layers:
     ) -> Variable:
         """The best labels of each sequence; with `label`, where they are right."""
     @staticmethod
+    def crop(x: Any, shape: Any = None, offsets: Any = None, name: str | None = None) -> Variable:
+        """A box of `shape` (or of the size of a Variable) that begins at `offsets`, numbers or a Variable."""
+    @staticmethod
+    def crop_tensor(
+        x: Any,
+        shape: Any = None,
+        offsets: Any = None,
+        name: str | None = None,
+    ) -> Variable:
+        """A box of `shape` that begins at `offsets`; -1 is all that is behind an offset."""
+    @staticmethod
+    def cross(input: Any, other: Any, dim: Any = None) -> Variable:
+        """The cross products of vectors along `dim`, or along the first dimension of size 3."""
+    @staticmethod
     def cross_entropy(
         input: Any,
         label: Variable,
@@ -2075,6 +2215,18 @@ class layers:
         enable_scale_and_shift: bool = False,
     ) -> Variable:
         """Each column normalised with sums over all data."""
+    @staticmethod
+    def diag(diagonal: Any) -> Variable:
+        """A matrix of zeros with a list, a Variable or an array, on its diagonal."""
+    @staticmethod
+    def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Variable:
+        """The last dimension on the diagonals, `offset` above the main one, of new matrices in `dim1` and `dim2`."""
+    @staticmethod
+    def dist(x: Any, y: Any, p: int = 2) -> Variable:
+        """The p-norm of x - y."""
+    @staticmethod
+    def dot(x: Any, y: Any, name: str | None = None) -> Variable:
+        """The sum of the products along the last dimension."""
     @staticmethod
     def dropout(
         x: Any,
@@ -2133,6 +2285,9 @@ class layers:
         name: str | None = None,
     ) -> Variable:
         """`act(x / y)`; the dimensions of `y` begin at `axis` of `x`, by default at the right end."""
+    @staticmethod
+    def elementwise_equal(x: Any, y: Any, name: str | None = None) -> Variable:
+        """Where x == y."""
     @staticmethod
     def elementwise_floordiv(
         x: Any,
@@ -2288,8 +2443,33 @@ class layers:
     def flatten(x: Any, axis: int = 1, name: str | None = None) -> Variable:
         """A matrix whose rows are the first `axis` dimensions."""
     @staticmethod
+    def flip(input: Any, dims: Any, name: str | None = None) -> Variable:
+        """The order turned around along each of `dims`."""
+    @staticmethod
     def floor(x: Any, name: str | None = None) -> Variable:
         """The next whole number below."""
+    @staticmethod
+    def full(
+        shape: Any,
+        fill_value: Any,
+        out: Any = None,
+        dtype: Any = None,
+        device: Any = None,
+        stop_gradient: bool = True,
+        name: str | None = None,
+    ) -> Variable:
+        """One value in a shape, float32 unless said."""
+    @staticmethod
+    def full_like(
+        input: Any,
+        fill_value: Any,
+        out: Any = None,
+        dtype: Any = None,
+        device: Any = None,
+        stop_gradient: bool = True,
+        name: str | None = None,
+    ) -> Variable:
+        """One value in the shape of another variable, of its type unless said."""
     @staticmethod
     def gather(input: Any, index: Any, overwrite: bool = True) -> Variable:
         """The rows of the input that `index` names; nothing reads `overwrite`."""
@@ -2333,6 +2513,21 @@ class layers:
     def greater_than(x: Any, y: Any, cond: Any = None) -> Variable:
         """Where x > y; written into `cond` if it is given."""
     @staticmethod
+    def grid_sampler(x: Any, grid: Any, name: str | None = None) -> Variable:
+        """Images at the points of a grid, between four neighbours."""
+    @staticmethod
+    def group_norm(
+        input: Any,
+        groups: Any,
+        epsilon: float = 1e-05,
+        param_attr: Any = None,
+        bias_attr: Any = None,
+        act: str | None = None,
+        data_layout: str = 'NCHW',
+        name: str | None = None,
+    ) -> Variable:
+        """Each of `groups` groups of channels of an image with mean 0 and variance 1; scaled and shifted if `param_attr` and `bias_attr` are given."""
+    @staticmethod
     def gru_unit(
         input: Any,
         hidden: Any,
@@ -2374,8 +2569,52 @@ class layers:
     def huber_loss(input: Any, label: Variable, delta: Any) -> Variable:
         """Squares near errors and takes far ones (beyond `delta`) as they are."""
     @staticmethod
+    def image_resize(
+        input: Any,
+        out_shape: Any = None,
+        scale: Any = None,
+        name: str | None = None,
+        resample: str = 'BILINEAR',
+        actual_shape: Any = None,
+        align_corners: bool = True,
+        align_mode: int = 1,
+        data_format: str = 'NCHW',
+    ) -> Variable:
+        """Images in another size: `out_shape` (numbers, Variables, or one Variable for all), else `scale`."""
+    @staticmethod
+    def image_resize_short(input: Any, out_short_len: Any, resample: str = 'BILINEAR') -> Variable:
+        """Images whose shorter side has this length, and the longer one as many times it as before."""
+    @staticmethod
     def increment(x: Any, value: float = 1.0, in_place: bool = True) -> Variable:
         """`x + value` for a counter `x` of one element, by default in its own place."""
+    @staticmethod
+    def index_sample(x: Any, index: Any) -> Variable:
+        """Of each row the numbers at the columns that the same row of `index` names."""
+    @staticmethod
+    def index_select(input: Any, index: Any, dim: int = 0) -> Variable:
+        """The parts of the input along `dim` that `index` names."""
+    @staticmethod
+    def instance_norm(
+        input: Any,
+        epsilon: float = 1e-05,
+        param_attr: Any = None,
+        bias_attr: Any = None,
+        name: str | None = None,
+    ) -> Variable:
+        """Each channel of each image with mean 0 and variance 1, then scaled and shifted."""
+    @staticmethod
+    def interpolate(
+        input: Any,
+        out_shape: Any = None,
+        scale: Any = None,
+        name: str | None = None,
+        resample: str = 'BILINEAR',
+        actual_shape: Any = None,
+        align_corners: bool = True,
+        align_mode: int = 1,
+        data_format: str = 'NCHW',
+    ) -> Variable:
+        """Images in another size: `out_shape` (numbers, Variables, or one Variable for all), else `scale`."""
     @staticmethod
     def inverse_time_decay(
         learning_rate: Any,
@@ -2398,6 +2637,9 @@ class layers:
         name: str | None = None,
     ) -> Variable:
         """The Kullback-Leibler divergence; `reduction` is none, batchmean, mean or sum."""
+    @staticmethod
+    def kron(x: Any, y: Any, out: Any = None, name: str | None = None) -> Variable:
+        """The Kronecker product; written into `out` if it is given."""
     @staticmethod
     def l2_normalize(
         x: Any,
@@ -2472,6 +2714,9 @@ class layers:
     def log(x: Any, name: str | None = None) -> Variable:
         """The natural logarithm."""
     @staticmethod
+    def log1p(x: Any, out: Any = None, name: str | None = None) -> Variable:
+        """log(1 + x), written into `out` if it is given."""
+    @staticmethod
     def log_loss(
         input: Any,
         label: Variable,
@@ -2479,6 +2724,14 @@ class layers:
         name: str | None = None,
     ) -> Variable:
         """The negative log likelihood of probabilities; `epsilon` keeps the logs finite."""
+    @staticmethod
+    def log_softmax(
+        input: Any,
+        axis: Any = None,
+        dtype: Any = None,
+        name: str | None = None,
+    ) -> Variable:
+        """The logarithm of softmax along an axis (the last if None), computed in `dtype` if it is given."""
     @staticmethod
     def logical_and(x: Any, y: Any, out: Any = None, name: str | None = None) -> Variable:
         """Where both hold; written into `out` if it is given."""
@@ -2494,6 +2747,26 @@ class layers:
     @staticmethod
     def logsigmoid(x: Any, name: str | None = None) -> Variable:
         """log(1 / (1 + e^-x))."""
+    @staticmethod
+    def logsumexp(
+        x: Any,
+        dim: Any = None,
+        keepdim: bool = False,
+        out: Any = None,
+        name: str | None = None,
+    ) -> Variable:
+        """The logarithm of the sum of e^x along `dim` (a number, a list, or None for all dimensions); written into `out` if it is given."""
+    @staticmethod
+    def lrn(
+        input: Any,
+        n: int = 5,
+        k: float = 1.0,
+        alpha: float = 0.0001,
+        beta: float = 0.75,
+        name: str | None = None,
+        data_format: str = 'NCHW',
+    ) -> Variable:
+        """Each number divided by a power of the squares of neighbouring channels."""
     @staticmethod
     def lstm_unit(
         x_t: Any,
@@ -2528,6 +2801,9 @@ class layers:
     def max_sequence_len(rank_table: Any) -> Variable:
         """The length of the longest sequence in a table of `lod_rank_table`."""
     @staticmethod
+    def maxout(x: Any, groups: Any, name: str | None = None, axis: int = 1) -> Variable:
+        """The largest of each `groups` channels that lie together; channels are dimension 1, or 3 (or -1)."""
+    @staticmethod
     def mean(x: Any, name: str | None = None) -> Variable:
         """The average of all elements, shape [1]."""
     @staticmethod
@@ -2542,6 +2818,12 @@ class layers:
     @staticmethod
     def merge_selected_rows(x: Any, name: str | None = None) -> Variable:
         """Rows of equal ids added up."""
+    @staticmethod
+    def meshgrid(input: Any, name: str | None = None) -> Variable:
+        """Of each list its numbers along a dimension of its own in a grid of all lists."""
+    @staticmethod
+    def mish(x: Any, threshold: int = 20, name: str | None = None) -> Variable:
+        """x tanh(log(1 + e^x)); beyond `threshold` the logarithm is approximated."""
     @staticmethod
     def mse_loss(input: Any, label: Variable) -> Variable:
         """The mean of the squared errors, shape [1]."""
@@ -2569,6 +2851,9 @@ class layers:
     def noam_decay(d_model: Any, warmup_steps: Any, learning_rate: float = 1.0) -> Variable:
         """`learning_rate * d_model ^ -0.5 * min(step ^ -0.5, step * warmup_steps ^ -1.5)`."""
     @staticmethod
+    def nonzero(input: Any, as_tuple: bool = False) -> Variable:
+        """Where the input is true or not 0: a row of places each, or with `as_tuple` a column for each dimension."""
+    @staticmethod
     def not_equal(x: Any, y: Any, cond: Any = None) -> Variable:
         """Where x != y; written into `cond` if it is given."""
     @staticmethod
@@ -2587,8 +2872,29 @@ class layers:
     def pad(x: Any, paddings: Any, pad_value: float = 0.0, name: str | None = None) -> Variable:
         """The input with a value around it: `paddings` before and after each dimension."""
     @staticmethod
+    def pad2d(
+        input: Any,
+        paddings: Any = [0, 0, 0, 0],
+        mode: str = 'constant',
+        pad_value: float = 0.0,
+        data_format: str = 'NCHW',
+        name: str | None = None,
+    ) -> Variable:
+        """Images with something around them: `paddings` above, below, left and right, numbers or a Variable; `mode` is constant (`pad_value`), reflect or edge."""
+    @staticmethod
+    def pad_constant_like(
+        x: Any,
+        y: Any,
+        pad_value: float = 0.0,
+        name: str | None = None,
+    ) -> Variable:
+        """`y` in the shape of `x`, with `pad_value` behind it."""
+    @staticmethod
     def piecewise_decay(boundaries: Any, values: Any) -> Variable:
         """The first of `values` whose boundary lies beyond the step, else the last."""
+    @staticmethod
+    def pixel_shuffle(x: Any, upscale_factor: Any) -> Variable:
+        """Channels become blocks of pixels."""
     @staticmethod
     def polynomial_decay(
         learning_rate: Any,
@@ -2614,14 +2920,68 @@ class layers:
     ) -> Variable:
         """The largest or average pixel of a sliding window, or of the whole image (`global_pooling`)."""
     @staticmethod
+    def pool3d(
+        input: Any,
+        pool_size: int = -1,
+        pool_type: str = 'max',
+        pool_stride: int = 1,
+        pool_padding: int = 0,
+        global_pooling: bool = False,
+        use_cudnn: bool = True,
+        ceil_mode: bool = False,
+        name: str | None = None,
+        exclusive: bool = True,
+        data_format: str = 'NCDHW',
+    ) -> Variable:
+        """The largest or average number of a sliding box, or of the whole image (`global_pooling`)."""
+    @staticmethod
     def pow(x: Any, factor: float = 1.0, name: str | None = None) -> Variable:
         """x to the power of `factor`, a number or a Variable."""
     @staticmethod
     def prelu(x: Any, mode: Any, param_attr: Any = None, name: str | None = None) -> Variable:
         """x above 0, else x times a learned number: one for all, one per channel, or one per element."""
     @staticmethod
+    def randint(
+        low: Any,
+        high: Any = None,
+        shape: Any = None,
+        out: Any = None,
+        dtype: Any = None,
+        device: Any = None,
+        stop_gradient: bool = False,
+        seed: int = 0,
+        name: str | None = None,
+    ) -> Variable:
+        """Integers in [low, high), or in [0, low) where `high` is None."""
+    @staticmethod
+    def randn(
+        shape: Any,
+        out: Any = None,
+        dtype: Any = None,
+        device: Any = None,
+        stop_gradient: bool = True,
+        name: str | None = None,
+    ) -> Variable:
+        """Normal numbers of mean 0 and deviation 1."""
+    @staticmethod
+    def random_crop(x: Any, shape: Any, seed: Any = None) -> Variable:
+        """Of each instance a part of this shape, at a random place of its own."""
+    @staticmethod
+    def randperm(
+        n: Any,
+        out: Any = None,
+        dtype: str = 'int64',
+        device: Any = None,
+        stop_gradient: bool = True,
+        seed: int = 0,
+    ) -> Variable:
+        """0, 1, … n - 1 in a random order."""
+    @staticmethod
     def range(start: Any, end: Any, step: Any, dtype: Any) -> Variable:
         """start, start + step, … before end."""
+    @staticmethod
+    def rank(input: Any) -> Variable:
+        """How many dimensions a variable has, int32, a number without dimensions."""
     @staticmethod
     def rank_loss(label: Variable, left: Any, right: Any, name: str | None = None) -> Variable:
         """RankNet's loss of two scores; the label says whether the left one should win."""
@@ -2704,8 +3064,46 @@ class layers:
     ) -> Variable:
         """The same numbers in another shape: 0 copies a size, one -1 stands for what is left over."""
     @staticmethod
+    def resize_bilinear(
+        input: Any,
+        out_shape: Any = None,
+        scale: Any = None,
+        name: str | None = None,
+        actual_shape: Any = None,
+        align_corners: bool = True,
+        align_mode: int = 1,
+        data_format: str = 'NCHW',
+    ) -> Variable:
+        """Images of 2 dimensions in another size, between four neighbours."""
+    @staticmethod
+    def resize_nearest(
+        input: Any,
+        out_shape: Any = None,
+        scale: Any = None,
+        name: str | None = None,
+        actual_shape: Any = None,
+        align_corners: bool = True,
+        data_format: str = 'NCHW',
+    ) -> Variable:
+        """Images of 2 dimensions in another size, each pixel that of the nearest."""
+    @staticmethod
+    def resize_trilinear(
+        input: Any,
+        out_shape: Any = None,
+        scale: Any = None,
+        name: str | None = None,
+        actual_shape: Any = None,
+        align_corners: bool = True,
+        align_mode: int = 1,
+        data_format: str = 'NCDHW',
+    ) -> Variable:
+        """Images of 3 dimensions in another size, between eight neighbours."""
+    @staticmethod
     def reverse(x: Any, axis: Any) -> Variable:
         """The order turned around along one axis or several."""
+    @staticmethod
+    def roll(input: Any, shifts: Any, dims: Any = None) -> Variable:
+        """Moved by `shifts` along `dims`, or along all numbers in a row where `dims` is None; numbers that leave at one end come in at the other."""
     @staticmethod
     def round(x: Any, name: str | None = None) -> Variable:
         """The nearest whole number, halves away from zero."""
@@ -2737,6 +3135,9 @@ class layers:
     @staticmethod
     def scatter_nd_add(ref: Any, index: Any, updates: Any, name: str | None = None) -> Variable:
         """`ref` with `updates` added at the places that the last dimension of `index` names."""
+    @staticmethod
+    def selu(x: Any, scale: Any = None, alpha: Any = None, name: str | None = None) -> Variable:
+        """`scale` x above 0, else `scale` `alpha` (e^x - 1); the constants of the paper where they are None."""
     @staticmethod
     def sequence_concat(input: Any, name: str | None = None) -> Variable:
         """Joins the inputs sequence by sequence."""
@@ -2835,6 +3236,9 @@ class layers:
     def shuffle_batch(x: Any, seed: Any = None) -> Variable:
         """The rows in a random order, another one each time."""
     @staticmethod
+    def shuffle_channel(x: Any, group: Any, name: str | None = None) -> Variable:
+        """Channels of `group` groups take turns."""
+    @staticmethod
     def sigmoid(x: Any, name: str | None = None) -> Variable:
         """1 / (1 + e^-x)."""
     @staticmethod
@@ -2852,6 +3256,9 @@ class layers:
     @staticmethod
     def sin(x: Any, name: str | None = None) -> Variable:
         """The sine."""
+    @staticmethod
+    def size(input: Any) -> Variable:
+        """How many numbers a variable has, int64."""
     @staticmethod
     def slice(input: Any, axes: Any, starts: Any, ends: Any) -> Variable:
         """A part of the input: from `starts` to before `ends` along `axes`."""
@@ -2895,6 +3302,9 @@ class layers:
     @staticmethod
     def softsign(x: Any, name: str | None = None) -> Variable:
         """x / (1 + |x|)."""
+    @staticmethod
+    def space_to_depth(x: Any, blocksize: Any, name: str | None = None) -> Variable:
+        """Blocks of pixels become channels."""
     @staticmethod
     def sparse_embedding(
         input: Any,
@@ -2941,6 +3351,9 @@ class layers:
     ) -> Variable:
         """scale_b tanh(scale_a x)."""
     @staticmethod
+    def strided_slice(input: Any, axes: Any, starts: Any, ends: Any, strides: Any) -> Variable:
+        """Every `strides`-th place from `starts` to before `ends` along `axes`."""
+    @staticmethod
     def sum(x: Any) -> Variable:
         """The sum of the inputs."""
     @staticmethod
@@ -2957,6 +3370,9 @@ class layers:
         name: str | None = None,
     ) -> Variable:
         """The result of the function of this number; `default`'s, or the last one's, if there is none."""
+    @staticmethod
+    def t(input: Any, name: str | None = None) -> Variable:
+        """A matrix with rows and columns exchanged; a list stays as it is."""
     @staticmethod
     def tanh(x: Any, name: str | None = None) -> Variable:
         """The hyperbolic tangent."""
@@ -2988,6 +3404,14 @@ class layers:
     ) -> Any:
         """Nodes of each layer of a tree with their labels and masks, as lists or side by side."""
     @staticmethod
+    def temporal_shift(
+        x: Any,
+        seg_num: Any,
+        shift_ratio: float = 0.25,
+        name: str | None = None,
+    ) -> Variable:
+        """Of `seg_num` images in a row, a share of the channels moves to the next image, and another to the one before."""
+    @staticmethod
     def tensor_array_to_tensor(
         input: Any,
         axis: int = 1,
@@ -3002,8 +3426,34 @@ class layers:
     def topk(input: Any, k: Any, name: str | None = None) -> tuple[Variable, Variable]:
         """The `k` largest of each row and their places: (values, indices)."""
     @staticmethod
+    def trace(
+        input: Any,
+        offset: int = 0,
+        dim1: int = 0,
+        dim2: int = 1,
+        out: Any = None,
+        name: str | None = None,
+    ) -> Variable:
+        """The sums of the diagonals, `offset` above the main one, of the matrices in `dim1` and `dim2`."""
+    @staticmethod
     def transpose(x: Any, perm: Any, name: str | None = None) -> Variable:
         """The dimensions in another order."""
+    @staticmethod
+    def tril(input: Any, diagonal: int = 0, name: str | None = None) -> Variable:
+        """The lower triangle, up to the diagonal `diagonal` above the main one; zeros above it."""
+    @staticmethod
+    def triu(input: Any, diagonal: int = 0, name: str | None = None) -> Variable:
+        """The upper triangle, from the diagonal `diagonal` above the main one on; zeros below it."""
+    @staticmethod
+    def unfold(
+        x: Any,
+        kernel_sizes: Any,
+        strides: int = 1,
+        paddings: int = 0,
+        dilations: int = 1,
+        name: str | None = None,
+    ) -> Variable:
+        """A column of numbers for each place of a sliding window."""
     @staticmethod
     def uniform_random(
         shape: Any,
@@ -3028,6 +3478,9 @@ class layers:
     @staticmethod
     def unique(x: Any, dtype: str = 'int32') -> tuple[Variable, Variable]:
         """The different numbers in the order in which they first come, and where each number is among them."""
+    @staticmethod
+    def unique_with_counts(x: Any, dtype: str = 'int32') -> Variable:
+        """The different numbers, where each number is among them, and how often each comes."""
     @staticmethod
     def unsqueeze(input: Any, axes: Any, name: str | None = None) -> Variable:
         """With dimensions of 1 put in at `axes`."""

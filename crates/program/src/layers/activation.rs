@@ -3,7 +3,7 @@
 use super::Amount;
 use super::append::one_op;
 use crate::builder::{Builder, Var};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 layers! { activations;
     /// The distance from 0: |x|.
@@ -100,6 +100,47 @@ layers! { activations;
     /// max(x, alpha x).
     fn leaky_relu(x: Floats; LeakyRelu<'a> { alpha: f32 = 0.02, name: Name = None }) -> Var { |b|
         one_op(b, "leaky_relu", name).input("X", x).attr("alpha", alpha).out("Out")
+    }
+
+    /// log(1 + x), written into `out` if it is given.
+    fn log1p(x: Floats; out: MaybeInput = None, name: Name = None) -> Var { |b|
+        one_op(b, "log1p", name).input("X", x).out_into("Out", out)
+    }
+
+    /// The largest of each `groups` channels that lie together; channels are dimension 1, or 3 (or -1).
+    fn maxout(x: Floats, groups: i32; Maxout<'a> { name: Name = None, axis: i32 = 1 }) -> Var { |b|
+        if ![1, -1, 3].contains(&axis) {
+            let (layer, argument) = ("maxout", "axis");
+            let rule = "must be 1 for NCHW, -1 or 3 for NHWC";
+            return Err(Error::BadArgument { layer, argument, rule, actual: axis.to_string() });
+        }
+        let axis = if axis == -1 { 3 } else { axis };
+        let op = one_op(b, "maxout", name).input("X", x).attr("groups", groups);
+        op.attr("axis", axis).out("Out")
+    }
+
+    /// x tanh(log(1 + e^x)); beyond `threshold` the logarithm is approximated.
+    fn mish(x: Floats; Mish<'a> { threshold: f32 = [20.0, "20"], name: Name = None }) -> Var { |b|
+        if threshold <= 0.0 {
+            let (layer, argument) = ("mish", "threshold");
+            let rule = "threshold of mish should be greater than 0";
+            let actual = vec![threshold as i64];
+            return Err(Error::BadSizes { layer, argument, rule, actual });
+        }
+        one_op(b, "mish", name).input("X", x).attr("threshold", threshold).out("Out")
+    }
+
+    /// `scale` x above 0, else `scale` `alpha` (e^x - 1); the constants of the paper where they are None.
+    fn selu(x: Floats; Selu<'a> {
+        scale: MaybeF32 = None, alpha: MaybeF32 = None, name: Name = None,
+    }) -> Var { |b|
+        let mut op = one_op(b, "selu", name).input("X", x);
+        for (attr, value) in [("scale", scale), ("alpha", alpha)] {
+            if let Some(value) = value {
+                op = op.attr(attr, value);
+            }
+        }
+        op.out("Out")
     }
 
     /// x to the power of `factor`, a number or a Variable.

@@ -7,6 +7,7 @@ use crate::block::{OpDesc, VarNames};
 use crate::builder::{Builder, Var};
 use crate::error::Result;
 use crate::layers::{Results, activate};
+use crate::var::{Meta, VarDesc};
 
 /// An op on its way into a program. What is said first comes first: results get their names in the
 /// order in which they are asked for.
@@ -124,8 +125,13 @@ impl<'b, 'p> OneOp<'b, 'p> {
 
     /// Appends the op and gives out all results.
     pub(super) fn several(self) -> Result<Results> {
+        self.all().map(Results::Several)
+    }
+
+    /// The same as a list.
+    pub(super) fn all(self) -> Result<Vec<Var>> {
         self.b.op(self.op)?;
-        Ok(Results::Several(self.made))
+        Ok(self.made)
     }
 
     /// Appends the op; its result is of the first input's type.
@@ -155,6 +161,29 @@ impl<'b, 'p> OneOp<'b, 'p> {
         let Some(given) = given else { return self.out(port) };
         self.b.op(self.op.output(port, given))?;
         Ok(given.clone())
+    }
+
+    /// Appends the op; its result, of the first input's type, has this name if there is one.
+    pub(super) fn out_named(self, port: &str, name: Option<&str>) -> Result<Var> {
+        let Some(name) = name else { return self.out(port) };
+        let dtype = self.usual_dtype()?;
+        self.out_of_named(port, dtype, name)
+    }
+
+    /// Appends the op; its result is of this type and has this name.
+    pub(super) fn out_of_named(self, port: &str, dtype: DType, name: &str) -> Result<Var> {
+        let meta = Meta { dtype, ..Meta::default() };
+        let block = self.b.main.current_block();
+        self.b.main.block_mut(block).put_var(VarDesc::new(name, meta));
+        self.write(port, &Var::from(name)).first()
+    }
+
+    /// Appends the op; it writes into `given`, or into a variable of this type.
+    pub(super) fn out_of_into(self, port: &str, dtype: DType, given: Option<&Var>) -> Result<Var> {
+        match given {
+            Some(_) => self.out_into(port, given),
+            None => self.out_of(port, dtype),
+        }
     }
 
     /// Appends the op, then the activation `act` of its result if there is one.

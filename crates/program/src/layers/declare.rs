@@ -23,6 +23,7 @@
 /// The Rust type of an argument.
 macro_rules! kind {
     ($a:lifetime Input) => { &$a Var };
+    ($a:lifetime Given) => { &$a Var };
     ($a:lifetime Floats) => { &$a Var };
     ($a:lifetime Ids) => { &$a Var };
     ($a:lifetime Truths) => { &$a Var };
@@ -51,6 +52,9 @@ macro_rules! kind {
     ($a:lifetime Count) => { $crate::layers::Amount<i32> };
     ($a:lifetime Factor) => { $crate::layers::Amount<f32> };
     ($a:lifetime Dims) => { impl Into<$crate::layers::Sizes> };
+    ($a:lifetime MaybeDims) => { Option<$crate::layers::Sizes> };
+    ($a:lifetime MaybeSeed) => { Option<$crate::layers::Size> };
+    ($a:lifetime MaybeFactor) => { Option<$crate::layers::Amount<f32>> };
     ($a:lifetime Places) => { impl Into<$crate::layers::Sizes> };
     ($a:lifetime Dim) => { impl Into<$crate::layers::Size> };
 }

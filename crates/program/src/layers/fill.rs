@@ -80,6 +80,57 @@ layers! { fills;
         op.input("Step", &step).out_stopped("Out", dtype)
     }
 
+    /// start, start + step, … before end; float32 unless said.
+    fn arange(start: Value, end: Value; Arange<'a> {
+        step: Number = [1.0, "1"], dtype: MaybeDtype = None, name: Name = None,
+    }) -> Var { |b|
+        let _ = name; // Fluid gives it to nothing.
+        range(b, start, end, step, dtype.unwrap_or(DType::F32))
+    }
+
+    /// One value in a shape, float32 unless said.
+    fn full(shape: Dims, fill_value: Value; Full<'a> {
+        out: MaybeInput = None, dtype: MaybeDtype = None, device: Name = None,
+        stop_gradient: Flag = true, name: Name = None,
+    }) -> Var { |b, kind|
+        let _ = stop_gradient; // Fluid's fill_constant stops gradients, whatever is said here.
+        super::random::check_device(kind, device)?;
+        let dtype = dtype.unwrap_or(DType::F32);
+        let made = match out {
+            Some(out) => out.clone(),
+            None => {
+                let layer = b.layer_name(kind, name);
+                b.temp(&layer, dtype)
+            }
+        };
+        fill_constant(b, shape, dtype, fill_value, FillConstant { out: Some(&made), ..FillConstant::default() })
+    }
+
+    /// One value in the shape of another variable, of its type unless said.
+    fn full_like(input: Input, fill_value: Number; FullLike<'a> {
+        out: MaybeInput = None, dtype: MaybeDtype = None, device: Name = None,
+        stop_gradient: Flag = true, name: Name = None,
+    }) -> Var { |b, kind|
+        super::random::check_device(kind, device)?;
+        let dtype = dtype.unwrap_or(b.meta(input)?.dtype);
+        let op = one_op(b, kind, name).of("fill_any_like").input("X", input);
+        let op = op.attr("value", fill_value as f32).attr("dtype", dtype.code());
+        let out = op.out_of_into("Out", dtype, out)?;
+        set_stop_gradient(b, &out, stop_gradient);
+        Ok(out)
+    }
+
+    /// How many numbers a variable has, int64.
+    fn size(input: Input) -> Var { |b|
+        one_op(b, "size", None).input("Input", input).out_of("Out", DType::I64)
+    }
+
+    /// How many dimensions a variable has, int32, shape [1]; Fluid's has no dimension, which tensors here must have.
+    fn rank(input: Input) -> Var { |b|
+        let rank = b.meta(input)?.dims.len() as i32;
+        assign_value(b, &Tensor::new([1], &[rank])?, None)
+    }
+
     /// `num` numbers at equal distances, from `start` to `stop`.
     fn linspace(start: Value, stop: Value, num: Value, dtype: Dtype) -> Var { |b|
         let (start, stop) = (held(b, dtype, start)?, held(b, dtype, stop)?);
@@ -125,9 +176,14 @@ pub(super) fn with_value(op: OpDesc, dtype: DType, value: f64) -> OpDesc {
 
 /// Lets no gradient pass a variable, whichever block it is of.
 pub(super) fn stop_gradient(b: &mut Builder<'_>, var: &Var) {
+    set_stop_gradient(b, var, true);
+}
+
+/// Says whether gradients pass a variable, whichever block it is of.
+pub(super) fn set_stop_gradient(b: &mut Builder<'_>, var: &Var, stop: bool) {
     let block = b.main.owner_of(b.main.current_block(), var.name());
     if let Some(desc) = block.and_then(|block| b.main.block_mut(block).var_mut(var.name())) {
-        desc.stop_gradient = true;
+        desc.stop_gradient = stop;
     }
 }
 

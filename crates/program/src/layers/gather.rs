@@ -5,7 +5,8 @@ use tensor::DType;
 use super::append::{OneOp, one_op};
 use super::sizes::Amount;
 use crate::builder::{Builder, Var};
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::layers::Vars;
 
 layers! { gathers;
     /// The rows of the input that `index` names; nothing reads `overwrite`.
@@ -61,6 +62,49 @@ layers! { gathers;
         op.also("Out")?.also_of("Index", dtype).pair()
     }
 
+    /// The different numbers, where each number is among them, and how often each comes.
+    fn unique_with_counts(x: Input; dtype: MaybeDtype = [None, "'int32'"]) -> Vars { |b, kind|
+        let dtype = dtype.unwrap_or(DType::I32);
+        if ![DType::I32, DType::I64].contains(&dtype) {
+            let (op, var) = (kind.to_string(), "dtype".to_string());
+            let allowed = &[DType::I32, DType::I64];
+            return Err(Error::LayerDType { op, var, allowed, actual: dtype });
+        }
+        let dims = b.meta(x)?.dims;
+        if dims.len() != 1 {
+            let (layer, argument) = ("unique_with_counts", "x");
+            let rule = "must have one dimension";
+            return Err(Error::BadArgument { layer, argument, rule, actual: format!("{dims:?}") });
+        }
+        let op = one_op(b, kind, None).input("X", x).attr("dtype", dtype.code());
+        op.also("Out")?.also_of("Index", dtype).also_of("Count", dtype).all()
+    }
+
+    /// The parts of the input along `dim` that `index` names.
+    fn index_select(input: Input, index: Input; dim: i32 = 0) -> Var { |b, kind|
+        let op = one_op(b, kind, None).input("X", input).input("Index", index);
+        op.attr("dim", dim).out("Out")
+    }
+
+    /// Of each row the numbers at the columns that the same row of `index` names.
+    fn index_sample(x: Input, index: Input) -> Var { |b, kind|
+        one_op(b, kind, None).input("X", x).input("Index", index).out("Out")
+    }
+
+    /// Where the input is true or not 0: a row of places each, or with `as_tuple` a column for each dimension.
+    fn nonzero(input: Input; as_tuple: Flag = false) -> Nonzero { |b|
+        let rank = b.meta(input)?.dims.len() as i32;
+        let places = super::where_index(b, input)?;
+        if !as_tuple {
+            return Ok(Nonzero::Whole(places));
+        }
+        if rank == 1 {
+            return Ok(Nonzero::Columns(vec![places]));
+        }
+        let column = |i| super::slice(b, &places, &[rank - 1], &[i], &[i + 1]);
+        Ok(Nonzero::Columns((0..rank).map(column).collect::<Result<_>>()?))
+    }
+
     /// Rows with a 1 at the place the input names; the input ends in a dimension of 1.
     fn one_hot(input: Input, depth: Count; allow_out_of_range: Flag = false) -> Var { |b, kind|
         let op = one_op(b, kind, None).input("X", input);
@@ -72,6 +116,15 @@ layers! { gathers;
         let op = one_op(b, kind, None).input("X", input);
         deep(op.attr("allow_out_of_range", allow_out_of_range), depth).out_of("Out", DType::F32)
     }
+}
+
+/// The result of [`nonzero`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Nonzero {
+    /// A row for each place.
+    Whole(Var),
+    /// A column for each dimension.
+    Columns(Vec<Var>),
 }
 
 /// How many places a one-hot row has.

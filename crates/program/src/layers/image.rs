@@ -254,7 +254,7 @@ pub fn adaptive_pool2d(
     append(b, "pool2d", name, dtype, op)
 }
 
-fn check_pool_type(layer: &'static str, pool_type: &str) -> Result<()> {
+pub(super) fn check_pool_type(layer: &'static str, pool_type: &str) -> Result<()> {
     if ["max", "avg"].contains(&pool_type) {
         return Ok(());
     }

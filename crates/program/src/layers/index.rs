@@ -2,7 +2,7 @@
 
 use tensor::DType;
 
-use super::reshape::{SliceBounds, slice_op};
+use super::reshape::{SliceBounds, slice_op, strided_op};
 use super::sizes::{Size, Sizes};
 use crate::block::OpDesc;
 use crate::builder::{Builder, Var};
@@ -19,10 +19,23 @@ pub enum Index {
     At(Size),
     /// `start:end`.
     Range(Option<Size>, Option<Size>),
+    /// `start:end:step`.
+    Steps(IndexSteps),
     /// `::-1`.
     Reversed,
     /// `...`: the dimensions that nothing is said of.
     Rest,
+}
+
+/// Places at equal distances.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexSteps {
+    /// The first place, 0 if nothing is said.
+    pub start: Option<Size>,
+    /// Behind the last place, the end if nothing is said.
+    pub end: Option<Size>,
+    /// How far places are apart.
+    pub step: Size,
 }
 
 /// What an index means.
@@ -31,6 +44,7 @@ struct IndexParts {
     axes: Vec<i32>,
     starts: Vec<Size>,
     ends: Vec<Size>,
+    steps: Vec<Size>,
     dropped: Vec<i32>,
     reversed: Vec<i32>,
 }
@@ -53,16 +67,31 @@ pub fn index(b: &mut Builder<'_>, x: &Var, places: &[Index]) -> Result<Var> {
             Index::Range(start, end) => {
                 parts.cut(axis, start.unwrap_or(Size::Is(0)), end.unwrap_or(Size::Is(END)));
             }
+            Index::Steps(IndexSteps { start, end, step }) => {
+                if matches!(step, Size::Is(..0)) && (start.is_none() || end.is_none()) {
+                    let rule = "a negative step needs a start and an end, or is -1 over all";
+                    return Err(refuse(rule, format!("{step:?}")));
+                }
+                parts.cut(axis, start.unwrap_or(Size::Is(0)), end.unwrap_or(Size::Is(END)));
+                *parts.steps.last_mut().expect("it was just cut") = step;
+            }
             Index::Reversed => parts.reversed.push(axis),
         }
     }
     let mut out = x.clone();
     if !parts.axes.is_empty() {
         let (starts, ends) = (Sizes::List(parts.starts), Sizes::List(parts.ends));
-        let cut = SliceBounds { axes: &parts.axes, starts: &starts, ends: &ends };
-        let layer = format!("{}_slice", x.name());
-        let op = OpDesc::new("slice").input("Input", x);
-        let op = slice_op(b, &layer, op, cut, &parts.dropped)?;
+        let dropped = &parts.dropped;
+        let cut = SliceBounds { axes: &parts.axes, starts: &starts, ends: &ends, dropped };
+        let is_plain = parts.steps.iter().all(|step| *step == Size::Is(1));
+        let kind = if is_plain { "slice" } else { "strided_slice" };
+        let layer = format!("{}_{kind}", x.name());
+        let op = OpDesc::new(kind).input("Input", x);
+        let op = if is_plain {
+            slice_op(b, &layer, op, cut)?
+        } else {
+            strided_op(b, &layer, op, cut, &Sizes::List(parts.steps))?
+        };
         out = named(b, &layer, meta.dtype, op)?;
     }
     if !parts.reversed.is_empty() {
@@ -77,6 +106,7 @@ impl IndexParts {
         self.axes.push(axis);
         self.starts.push(start);
         self.ends.push(end);
+        self.steps.push(Size::Is(1));
     }
 }
 
@@ -165,6 +195,28 @@ mod tests {
         let ops = &net.main.block(0).ops;
         assert_eq!(ops[1].attrs.ints("ends").unwrap(), [END]);
         assert_eq!(ops[4].attrs.ints("axes").unwrap(), [1]);
+    }
+
+    #[test]
+    fn steps_follow_fluid() {
+        let mut net = Net::default();
+        let mut b = net.builder();
+        let x = data(&mut b);
+        let steps = |start, end, step| {
+            let (start, end) = (Some(Size::Is(start)), Some(Size::Is(end)));
+            Index::Steps(IndexSteps { start, end, step: Size::Is(step) })
+        };
+        let part = index(&mut b, &x, &[steps(0, 3, 2), Index::At(Size::Is(-1))]).unwrap();
+        let dims = b.meta(&part).unwrap().dims;
+        assert_eq!((part.name(), &*dims), ("x_strided_slice_0", &[2, 5][..]));
+        let part = index(&mut b, &x, &[steps(2, 0, -1)]).unwrap();
+        assert_eq!(b.meta(&part).unwrap().dims, [2, 4, 5]);
+        let open = Index::Steps(IndexSteps { start: None, end: None, step: Size::Is(2) });
+        let part = index(&mut b, &x, &[open]).unwrap();
+        assert_eq!(b.meta(&part).unwrap().dims, [2, 4, 5]);
+        let back = Index::Steps(IndexSteps { start: None, end: None, step: Size::Is(-2) });
+        let error = index(&mut b, &x, &[back]).unwrap_err();
+        assert!(matches!(error.root(), Error::BadArgument { .. }), "{error}");
     }
 
     #[test]

@@ -28,8 +28,10 @@ mod fill;
 mod gather;
 mod if_else;
 mod image;
+mod image_nd;
 mod index;
 mod join;
+mod linalg;
 mod loss;
 mod lr;
 mod lstmp;
@@ -38,6 +40,7 @@ mod matmul;
 mod metric;
 mod nets;
 mod normalize;
+mod picture;
 mod prelu;
 mod print;
 mod random;
@@ -69,10 +72,12 @@ families! { ($)
     fill: fills,
     gather: gathers,
     join: joins,
+    linalg: linear_algebra,
     loss: losses,
     matmul: products,
     metric: metrics,
     normalize: norms,
+    picture: pictures,
     random: randoms,
     ranking: rankings,
     ranks: questions,
@@ -96,7 +101,10 @@ pub use embedding::{Embedding, SparseEmbedding, embedding, embedding_v2, sparse_
 pub use fc::{Fc, fc};
 pub use if_else::IfElse;
 pub use image::{Conv2d, Padding, Pool2d, adaptive_pool2d, conv2d, pool2d};
-pub use index::{Index, index};
+pub use image_nd::{
+    ConvNd, PaddingNd, Pool3d, adaptive_pool3d, conv2d_transpose, conv3d, conv3d_transpose, pool3d,
+};
+pub use index::{Index, IndexSteps, index};
 pub use lr::{
     Decay, LearningRate, PolynomialDecay, StepCounter, autoincreased_step_counter, cosine_decay,
     exponential_decay, inverse_time_decay, linear_lr_warmup, natural_exp_decay, noam_decay,

@@ -190,6 +190,122 @@ pub fn layer_norm(b: &mut Builder<'_>, input: &Var, options: LayerNorm<'_>) -> R
     activate(b, &layer, y, options.act)
 }
 
+/// Options of [`group_norm`]; defaults as in `fluid.layers.group_norm`.
+#[derive(Clone, Debug)]
+pub struct GroupNorm<'a> {
+    /// Added to the variance.
+    pub epsilon: f32,
+    /// `None` for no scale.
+    pub param_attr: Option<ParamAttr>,
+    /// `None` for no shift.
+    pub bias_attr: Option<ParamAttr>,
+    /// The activation that is applied to the result.
+    pub act: Option<&'a str>,
+    /// `NCHW` or `NHWC`.
+    pub data_layout: &'a str,
+    /// Start of the names of its variables; a new one is made if `None`.
+    pub name: Option<&'a str>,
+}
+
+impl Default for GroupNorm<'_> {
+    fn default() -> Self {
+        let data_layout = "NCHW";
+        Self {
+            epsilon: 1e-5,
+            param_attr: None,
+            bias_attr: None,
+            act: None,
+            data_layout,
+            name: None,
+        }
+    }
+}
+
+/// Each of `groups` groups of channels of an image with mean 0 and variance 1, then scaled and shifted if asked.
+pub fn group_norm(
+    b: &mut Builder<'_>,
+    input: &Var,
+    groups: i32,
+    options: GroupNorm<'_>,
+) -> Result<Var> {
+    let meta = b.meta(input)?;
+    let channels = match options.data_layout {
+        "NCHW" => meta.dims.get(1),
+        "NHWC" => meta.dims.last(),
+        other => {
+            let (layer, argument) = ("group_norm", "data_layout");
+            let (rule, actual) = ("must be NCHW or NHWC", other.to_string());
+            return Err(Error::BadArgument { layer, argument, rule, actual });
+        }
+    };
+    let dims = [channels.copied().unwrap_or(-1)];
+    let (layer, dtype) = (b.layer_name("group_norm", options.name), meta.dtype);
+    let mut op = OpDesc::new("group_norm").input("X", input);
+    let one = Initializer::Constant { value: 1.0 };
+    for (port, suffix, attr, default_init) in [
+        ("Scale", "w", &options.param_attr, one),
+        ("Bias", "b", &options.bias_attr, Initializer::ZERO),
+    ] {
+        let Some(attr) = attr else { continue };
+        let new = NewParam { layer: &layer, suffix, attr, dims: &dims, dtype, default_init };
+        op = op.input(port, &b.parameter(&new)?);
+    }
+    let (mean, variance) = (unnamed(b, dtype, true), unnamed(b, dtype, true));
+    let y = unnamed(b, dtype, false);
+    b.op(op
+        .output("Y", &y)
+        .output("Mean", &mean)
+        .output("Variance", &variance)
+        .attr("epsilon", options.epsilon)
+        .attr("groups", groups)
+        .attr("data_layout", options.data_layout))?;
+    activate(b, &layer, y, options.act)
+}
+
+/// Options of [`instance_norm`]; defaults as in `fluid.layers.instance_norm`.
+#[derive(Clone, Debug)]
+pub struct InstanceNorm<'a> {
+    /// Added to the variance.
+    pub epsilon: f32,
+    /// How the scale is named, filled and trained.
+    pub param_attr: ParamAttr,
+    /// How the shift is named, filled and trained.
+    pub bias_attr: ParamAttr,
+    /// Start of the names of its variables; a new one is made if `None`.
+    pub name: Option<&'a str>,
+}
+
+impl Default for InstanceNorm<'_> {
+    fn default() -> Self {
+        let (param_attr, bias_attr) = (ParamAttr::default(), ParamAttr::default());
+        Self { epsilon: 1e-5, param_attr, bias_attr, name: None }
+    }
+}
+
+/// Each channel of each image with mean 0 and variance 1, then scaled and shifted.
+pub fn instance_norm(b: &mut Builder<'_>, input: &Var, options: InstanceNorm<'_>) -> Result<Var> {
+    let meta = b.meta(input)?;
+    let dims = [meta.dims.get(1).copied().unwrap_or(-1)];
+    let (layer, dtype) = (b.layer_name("instance_norm", options.name), meta.dtype);
+    let mut param = |suffix: &str, attr: &ParamAttr, value: f32| {
+        let default_init = Initializer::Constant { value };
+        b.parameter(&NewParam { layer: &layer, suffix, attr, dims: &dims, dtype, default_init })
+    };
+    let scale = param("w", &options.param_attr, 1.0)?;
+    let bias = param("b", &options.bias_attr, 0.0)?;
+    let (mean, variance) = (b.temp_stopped(&layer, dtype), b.temp_stopped(&layer, dtype));
+    let y = b.temp(&layer, dtype);
+    b.op(OpDesc::new("instance_norm")
+        .input("X", input)
+        .input("Scale", &scale)
+        .input("Bias", &bias)
+        .output("Y", &y)
+        .output("SavedMean", &mean)
+        .output("SavedVariance", &variance)
+        .attr("epsilon", options.epsilon))?;
+    Ok(y)
+}
+
 /// Options of [`data_norm`]; defaults as in `fluid.layers.data_norm`.
 #[derive(Clone, Debug)]
 pub struct DataNorm<'a> {
@@ -335,6 +451,20 @@ mod tests {
         assert_eq!((z.name(), &*b.meta(&z).unwrap().dims), ("_generated_var_3", &[-1i64, 1][..]));
         let names = ["dn.batch_size", "dn.batch_sum", "dn.batch_square_sum"];
         assert_eq!(params(&net), names.map(|name| (name, &[3i64][..])));
+    }
+
+    #[test]
+    fn norms_of_images_follow_fluid() {
+        let mut net = Net::default();
+        let mut b = net.builder();
+        let x = layers::data(&mut b, "x", &[4, 3, 3], Data::default()).unwrap();
+        let options = GroupNorm { param_attr: Some(ParamAttr::default()), ..GroupNorm::default() };
+        let y = group_norm(&mut b, &x, 2, options).unwrap();
+        assert_eq!(y.name(), "_generated_var_2");
+        let y = instance_norm(&mut b, &x, InstanceNorm::default()).unwrap();
+        assert_eq!(y.name(), "instance_norm_0.tmp_2");
+        let names = ["group_norm_0.w_0", "instance_norm_0.w_0", "instance_norm_0.b_0"];
+        assert_eq!(params(&net), names.map(|name| (name, &[4i64][..])));
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Other shapes and other orders: `reshape`, `transpose`, `squeeze`, `slice`, `expand` and the like.
 
 use super::append::one_op;
-use super::sizes::{SizePorts, Sizes};
+use super::join::Vars;
+use super::sizes::{Size, SizePorts, Sizes};
 use crate::block::OpDesc;
 use crate::builder::{Builder, Var};
 use crate::error::{Error, Result};
@@ -74,9 +75,98 @@ layers! { shapes;
     /// A part of the input: from `starts` to before `ends` along `axes`.
     fn slice(input: Input, axes: Ints, starts: Dims, ends: Dims) -> Var { |b|
         let (starts, ends) = (starts.into(), ends.into());
-        let cut = SliceBounds { axes, starts: &starts, ends: &ends };
+        let cut = SliceBounds { axes, starts: &starts, ends: &ends, dropped: &[] };
         let op = one_op(b, "slice", None).input("Input", input);
-        op.with(|b, layer, op| slice_op(b, layer, op, cut, &[]))?.out("Out")
+        op.with(|b, layer, op| slice_op(b, layer, op, cut))?.out("Out")
+    }
+
+    /// Every `strides`-th place from `starts` to before `ends` along `axes`.
+    fn strided_slice(input: Input, axes: Ints, starts: Dims, ends: Dims, strides: Dims) -> Var { |b, kind|
+        let (starts, ends) = (starts.into(), ends.into());
+        let strides = strides.into();
+        let cut = SliceBounds { axes, starts: &starts, ends: &ends, dropped: &[] };
+        let op = one_op(b, kind, None).input("Input", input);
+        op.with(|b, layer, op| strided_op(b, layer, op, cut, &strides))?.out("Out")
+    }
+
+    /// A box of `shape` (or of the size of a Variable) that begins at `offsets`, numbers or a Variable.
+    fn crop(x: Floats; Crop<'a> {
+        shape: MaybeDims = None, offsets: MaybeDims = None, name: Name = None,
+    }) -> Var { |b, kind|
+        let rank = b.meta(x)?.dims.len();
+        let shape = shape.ok_or_else(|| needed("crop", "shape"))?;
+        let offsets = offsets.unwrap_or_else(|| Sizes::from(&vec![0i32; rank]));
+        let op = one_op(b, kind, name).input("X", x);
+        let op = match shape {
+            Sizes::In(like) => op.input("Y", &like),
+            shape => op.attr("shape", all_known("crop", "shape", &shape)?),
+        };
+        match offsets {
+            Sizes::In(offsets) => op.input("Offsets", &offsets),
+            offsets => op.attr("offsets", all_known("crop", "offsets", &offsets)?),
+        }
+        .out("Out")
+    }
+
+    /// A box of `shape` that begins at `offsets`; -1 is all that is behind an offset. Variables may hold
+    /// both lists, or single numbers of them.
+    fn crop_tensor(x: Input; CropTensor<'a> {
+        shape: MaybeDims = None, offsets: MaybeDims = None, name: Name = None,
+    }) -> Var { |b, kind|
+        let rank = b.meta(x)?.dims.len();
+        let shape = shape.ok_or_else(|| needed("crop_tensor", "shape"))?;
+        let offsets = offsets.unwrap_or_else(|| Sizes::from(&vec![0i32; rank]));
+        check_box(&shape, &offsets)?;
+        // A size that a Variable holds is 0 among the known ones, -1 means something else.
+        let known = shape.known_ints().into_iter().zip(shape.are_known(0));
+        let known: Vec<i32> = known.map(|(size, is_known)| if is_known { size } else { 0 }).collect();
+        let from = match &offsets {
+            Sizes::In(_) => vec![-1; rank],
+            offsets => offsets.known_ints(),
+        };
+        let op = one_op(b, kind, name).input("X", x).attr("shape", known).attr("offsets", from);
+        let op = op.with(|b, layer, op| {
+            let ports = SizePorts { whole: "Offsets", list: "OffsetsTensor" };
+            let op = offsets.on(b, layer, op, ports)?;
+            shape.on(b, layer, op, SizePorts { whole: "Shape", list: "ShapeTensor" })
+        })?;
+        op.out("Out")
+    }
+
+    /// The order turned around along each of `dims`. A name is that of the result.
+    fn flip(input: Input, dims: Ints; name: Name = None) -> Var { |b, kind|
+        if dims.is_empty() {
+            let (argument, rule) = ("dims", "len(dims) must be greater than 0.");
+            return Err(Error::BadSizes { layer: "flip", argument, rule, actual: vec![] });
+        }
+        let op = one_op(b, kind, name).input("X", input).attr("dims", dims.to_vec());
+        op.out_named("Out", name)
+    }
+
+    /// Moved by `shifts` along `dims`, or along all numbers in a row where `dims` is None; numbers that leave
+    /// at one end come in at the other.
+    fn roll(input: Input, shifts: Ints; dims: Axes = None) -> Var { |b, kind|
+        let meta = b.meta(input)?;
+        let layer = b.layer_name(kind, None);
+        let out = b.temp(&layer, meta.dtype);
+        let (x, dims) = match dims {
+            Some(dims) => (input.clone(), dims.to_vec()),
+            None => (reshape(b, input, &[-1, 1], Reshape::default())?, vec![0]),
+        };
+        let longs = |list: &[i32]| list.iter().map(|&at| i64::from(at)).collect::<Vec<i64>>();
+        let op = OpDesc::new(kind).input("X", &x).output("Out", &out);
+        b.op(op.attr("shifts", longs(shifts)).attr("dims", longs(&dims)))?;
+        reshape(b, &out, &meta.dims, Reshape { inplace: true, ..Reshape::default() })
+    }
+
+    /// Of each list its numbers along a dimension of its own in a grid of all lists.
+    fn meshgrid(input: Inputs; name: Name = None) -> Vars { |b, kind|
+        super::join::need_one("meshgrid", input)?;
+        let layer = b.layer_name(kind, name);
+        let out = |var: &Var| Ok(b.temp(&layer, b.meta(var)?.dtype));
+        let outs = input.iter().map(out).collect::<Result<Vec<Var>>>()?;
+        b.op(OpDesc::new(kind).input("X", input).output("Out", &*outs))?;
+        Ok(outs)
     }
 
     /// The input with a value around it: `paddings` before and after each dimension.
@@ -118,21 +208,71 @@ fn check_shape(shape: &Sizes, rank: usize) -> Result<()> {
     Err(Error::BadSizes { layer: "reshape", argument: "shape", rule, actual: known })
 }
 
+/// The error that an argument without a default is None.
+fn needed(layer: &'static str, argument: &'static str) -> Error {
+    let rule = "must be given";
+    Error::BadArgument { layer, argument, rule, actual: "None".to_string() }
+}
+
+/// Sizes of which no variable holds any.
+fn all_known(layer: &'static str, argument: &'static str, sizes: &Sizes) -> Result<Vec<i32>> {
+    if sizes.are_known(0).into_iter().all(|is_known| is_known) {
+        return Ok(sizes.known_ints());
+    }
+    let rule = "numbers, or one Variable for all";
+    Err(Error::BadArgument { layer, argument, rule, actual: "a Variable in a list".to_string() })
+}
+
+/// Numbers of a box that somebody wrote down must make sense.
+fn check_box(shape: &Sizes, offsets: &Sizes) -> Result<()> {
+    let is_bad = |sizes: &Sizes, bad: fn(i64) -> bool| match sizes {
+        Sizes::List(list) => list.iter().any(|size| matches!(size, Size::Is(size) if bad(*size))),
+        Sizes::In(_) => false,
+    };
+    let (layer, rule) = ("crop_tensor", "sizes are positive or -1, offsets are not negative");
+    let argument = if is_bad(shape, |size| size == 0 || size < -1) {
+        "shape"
+    } else if is_bad(offsets, |offset| offset < 0) {
+        "offsets"
+    } else {
+        return Ok(());
+    };
+    let actual = format!("{:?} at {:?}", shape.known(), offsets.known());
+    Err(Error::BadArgument { layer, argument, rule, actual })
+}
+
+/// The op that cuts with strides.
+pub(super) fn strided_op(
+    b: &mut Builder<'_>,
+    layer: &str,
+    op: OpDesc,
+    cut: SliceBounds<'_>,
+    strides: &Sizes,
+) -> Result<OpDesc> {
+    let op = slice_op(b, layer, op, cut)?;
+    let flags = op.attrs.ints("infer_flags")?.into_iter().zip(strides.are_known(cut.axes.len()));
+    let flags = flags.map(|(flag, is_known)| if is_known { flag as i32 } else { -1 });
+    let op = op.attr("infer_flags", flags.collect::<Vec<i32>>());
+    let op = op.attr("strides", strides.known_ints());
+    strides.on(b, layer, op, SizePorts { whole: "StridesTensor", list: "StridesTensorList" })
+}
+
 /// What to cut out: axes, first places, and places behind the last.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SliceBounds<'a> {
     pub(super) axes: &'a [i32],
     pub(super) starts: &'a Sizes,
     pub(super) ends: &'a Sizes,
+    /// The dimensions that go.
+    pub(super) dropped: &'a [i32],
 }
 
-/// The op that cuts, and drops the dimensions in `decrease`.
+/// The op that cuts.
 pub(super) fn slice_op(
     b: &mut Builder<'_>,
     layer: &str,
     op: OpDesc,
     cut: SliceBounds<'_>,
-    decrease: &[i32],
 ) -> Result<OpDesc> {
     let n = cut.axes.len();
     let known = cut.starts.are_known(n).into_iter().zip(cut.ends.are_known(n));
@@ -142,7 +282,7 @@ pub(super) fn slice_op(
         .attr("starts", cut.starts.known_ints())
         .attr("ends", cut.ends.known_ints())
         .attr("infer_flags", flags)
-        .attr("decrease_axis", decrease.to_vec());
+        .attr("decrease_axis", cut.dropped.to_vec());
     let op = cut.starts.on(
         b,
         layer,
@@ -156,7 +296,7 @@ pub(super) fn slice_op(
 mod tests {
     use super::*;
     use crate::Net;
-    use crate::layers::{self, Data, Size};
+    use crate::layers::{self, Data};
 
     #[test]
     fn names_and_shapes_follow_fluid() {

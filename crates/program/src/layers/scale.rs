@@ -8,7 +8,6 @@ use super::sizes::Amount;
 use crate::block::OpDesc;
 use crate::builder::{Builder, Var};
 use crate::error::{Error, Result};
-use crate::var::{Meta, VarDesc};
 
 layers! { scales;
     /// `act(scale x + bias)`, or `act(scale (x + bias))`; `scale` is a number or a Variable.
@@ -72,15 +71,8 @@ pub(super) fn cast_op(x: &Var, from: DType, to: DType) -> OpDesc {
 }
 
 fn append_named(b: &mut Builder<'_>, x: &Var, op: OpDesc, name: Option<&str>) -> Result<Var> {
-    let Some(name) = name else {
-        let kind = op.kind.clone();
-        return one_op(b, &kind, None).with(|_, _, _| Ok(op))?.input("X", x).out("Out");
-    };
-    let meta = Meta { dtype: b.meta(x)?.dtype, ..Meta::default() };
-    let block = b.main.current_block();
-    b.main.block_mut(block).put_var(VarDesc::new(name, meta));
-    b.op(op.input("X", x).output("Out", name))?;
-    Ok(Var::from(name))
+    let kind = op.kind.clone();
+    one_op(b, &kind, name).with(|_, _, _| Ok(op))?.input("X", x).out_named("Out", name)
 }
 
 #[cfg(test)]

@@ -261,7 +261,22 @@ mod tests {
         }
     }
 
-    const OTHER_DATA: [&str; 3] = ["one_hot_v2", "pool2d", "split"];
+    const OTHER_DATA: [&str; 14] = [
+        "bicubic_interp",
+        "bilinear_interp",
+        "lrn",
+        "maxout",
+        "nearest_interp",
+        "one_hot_v2",
+        "pad2d",
+        "pixel_shuffle",
+        "pool2d",
+        "pool3d",
+        "shuffle_channel",
+        "space_to_depth",
+        "split",
+        "trilinear_interp",
+    ];
 
     /// Ops that promise it: the rows of a batch are those of its samples, one after another.
     #[test]

@@ -6,6 +6,15 @@ use super::slide::bad;
 use crate::attr::Attrs;
 use crate::error::Result;
 
+/// Whether the channels come behind the pixels, by the attribute of this name, for images of any rank.
+pub(super) fn channels_last(attrs: &Attrs, attr: &str) -> Result<bool> {
+    match attrs.str(attr, "NCHW")? {
+        "NCHW" | "NCDHW" | "AnyLayout" => Ok(false),
+        "NHWC" | "NDHWC" => Ok(true),
+        other => Err(bad(attr, "NCHW, NHWC, NCDHW or NDHWC", other.to_string())),
+    }
+}
+
 /// Where the channels of an image are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ImageLayout {
@@ -103,7 +112,7 @@ pub(super) fn channels_to_back<T: Element>(from: &[T], to: &mut [T], shape: Shap
 }
 
 /// Transposes each matrix of `rows` by `columns`.
-fn transpose_each<T: Element>(from: &[T], to: &mut [T], rows: usize, columns: usize) {
+pub(super) fn transpose_each<T: Element>(from: &[T], to: &mut [T], rows: usize, columns: usize) {
     let size = (rows * columns).max(1);
     for (from, to) in from.chunks_exact(size).zip(to.chunks_exact_mut(size)) {
         for (row, values) in from.chunks_exact(columns).enumerate() {

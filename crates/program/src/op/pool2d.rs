@@ -48,6 +48,7 @@ impl Windows {
             stride: 1,
             dilation: 1,
             before: 0,
+            after: 0,
             out: if size < 0 && out != 1 { -1 } else { out },
         };
         if attrs.bool("global_pooling", false)? {

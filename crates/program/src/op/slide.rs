@@ -15,6 +15,8 @@ pub(super) struct Slide {
     pub(super) dilation: i64,
     /// Padding before the first pixel.
     pub(super) before: i64,
+    /// Padding behind the last pixel.
+    pub(super) after: i64,
     /// Places of the window.
     pub(super) out: i64,
 }
@@ -45,7 +47,7 @@ impl Slide {
             // place, the rest of it on padding.
             _ => ((free + if ceil { stride - 1 } else { 0 }) / stride + 1).max(0),
         };
-        Self { size, kernel, stride, dilation, before, out }
+        Self { size, kernel, stride, dilation, before, after, out }
     }
 }
 
@@ -57,48 +59,55 @@ enum Padding {
     Same,
 }
 
-/// How the window of these attributes slides over an image of height and width `sizes`.
-pub(super) fn slides(attrs: &Attrs, sizes: [i64; 2], kernels: [i64; 2]) -> Result<[Slide; 2]> {
-    let (strides, dilations) = (pair(attrs, "strides")?, pair(attrs, "dilations")?);
-    let paddings = paddings(attrs)?;
+/// How the window of these attributes slides over an image with these sizes (height and width, say).
+pub(super) fn slides<const N: usize>(
+    attrs: &Attrs,
+    sizes: [i64; N],
+    kernels: [i64; N],
+) -> Result<[Slide; N]> {
+    let (strides, dilations) = (steps::<N>(attrs, "strides")?, steps::<N>(attrs, "dilations")?);
+    let paddings = paddings::<N>(attrs)?;
     let ceil = attrs.bool("ceil_mode", false)?;
     if kernels.iter().any(|&kernel| kernel < 1) {
         return Err(bad("ksize", "positive", format!("{kernels:?}")));
     }
-    let slide = |d: usize| {
+    Ok(std::array::from_fn(|d| {
         let (stride, dilation) = (strides[d], dilations[d]);
         let asked =
             Slide { size: sizes[d], kernel: kernels[d], stride, dilation, ..Slide::default() };
         Slide::new(asked, paddings[d], ceil)
-    };
-    Ok([slide(0), slide(1)])
+    }))
 }
 
-/// Two positive numbers, 1 if absent.
-fn pair(attrs: &Attrs, name: &str) -> Result<[i64; 2]> {
-    match attrs.ints(name)?[..] {
-        [] => Ok([1, 1]),
-        [h, w] if h > 0 && w > 0 => Ok([h, w]),
-        ref other => Err(bad(name, "two positive numbers", format!("{other:?}"))),
+/// A positive number for each dimension, 1 if absent.
+fn steps<const N: usize>(attrs: &Attrs, name: &str) -> Result<[i64; N]> {
+    let given = attrs.ints(name)?;
+    match <[i64; N]>::try_from(&given[..]) {
+        _ if given.is_empty() => Ok([1; N]),
+        Ok(steps) if given.iter().all(|&step| step > 0) => Ok(steps),
+        _ => Err(bad(name, "a positive number for each dimension", format!("{given:?}"))),
     }
 }
 
-fn paddings(attrs: &Attrs) -> Result<[Padding; 2]> {
+fn paddings<const N: usize>(attrs: &Attrs) -> Result<[Padding; N]> {
     use Padding::{Explicit, Same};
     let given = attrs.ints("paddings")?;
     match attrs.str("padding_algorithm", "EXPLICIT")? {
-        "SAME" => return Ok([Same, Same]),
-        "VALID" => return Ok([Explicit(0, 0); 2]),
+        "SAME" => return Ok([Same; N]),
+        "VALID" => return Ok([Explicit(0, 0); N]),
         _ => {}
     }
-    match given[..] {
+    match given.len() {
         _ if given.iter().any(|&padding| padding < 0) => {}
-        [] => return Ok([Explicit(0, 0); 2]),
-        [h, w] => return Ok([Explicit(h, h), Explicit(w, w)]),
-        [top, bottom, left, right] => return Ok([Explicit(top, bottom), Explicit(left, right)]),
+        0 => return Ok([Explicit(0, 0); N]),
+        n if n == N => return Ok(std::array::from_fn(|d| Explicit(given[d], given[d]))),
+        n if n == 2 * N => {
+            return Ok(std::array::from_fn(|d| Explicit(given[2 * d], given[2 * d + 1])));
+        }
         _ => {}
     }
-    Err(bad("paddings", "two or four numbers, none below 0", format!("{given:?}")))
+    let expected = "one number or two for each dimension, none below 0";
+    Err(bad("paddings", expected, format!("{given:?}")))
 }
 
 pub(super) fn bad(attr: &str, expected: &str, actual: String) -> Error {

@@ -123,6 +123,17 @@ fn normal_at<T: tensor::Float>(x: T) -> T {
     T::of(0.5 * FRAC_1_SQRT_2 * FRAC_2_SQRT_PI * (-0.5 * x * x).exp())
 }
 
+/// log(1 + e^x), approximated beyond a threshold above 0.
+fn near_softplus<T: tensor::Float>(x: T, threshold: T) -> T {
+    if threshold > T::zero() && x > threshold {
+        x
+    } else if threshold > T::zero() && x < -threshold {
+        x.exp()
+    } else {
+        x.exp().ln_1p()
+    }
+}
+
 /// The argument of the `tanh` that stands in for the error function, and its derivative.
 fn gelu_inner<T: tensor::Float>(x: T) -> (T, T) {
     let (scale, cubic) = (T::of(FRAC_2_SQRT_PI * FRAC_1_SQRT_2), T::of(0.044715));
@@ -198,9 +209,19 @@ unary! {
     Log, LogGrad [F32, F64] [],
         |x| x.ln(),
         X |x, d| d / x;
+    Log1p, Log1pGrad [F32, F64] [],
+        |x| x.ln_1p(),
+        X |x, d| d / (1.0 + x);
     Logsigmoid, LogsigmoidGrad [F16, F32, F64] [],
         |x| x.min(0.0) - (-x.abs()).exp().ln_1p(),
         X |x, d| d / (1.0 + x.exp());
+    Mish, MishGrad [F32, F64] [threshold: float = 20.0],
+        |x| x * near_softplus(x, threshold).tanh(),
+        X |x, d| {
+            let softplus = near_softplus(x, threshold);
+            let tanh = softplus.tanh();
+            d * (tanh - x * (1.0 - tanh * tanh) * (-softplus).exp_m1())
+        };
     Reciprocal, ReciprocalGrad [F16, F32, F64] [],
         |x| 1.0 / x,
         Out |out, d| -d * out * out;
@@ -216,6 +237,9 @@ unary! {
     Rsqrt, RsqrtGrad [F16, F32, F64] [],
         |x| 1.0 / x.sqrt(),
         Out |out, d| -0.5 * d * out * out * out;
+    Selu, SeluGrad [F32, F64] [scale: float = 1.050_701, alpha: float = 1.673_263_2],
+        |x| if x > 0.0 { scale * x } else { scale * (alpha * x.exp() - alpha) },
+        Out |out, d| if out > 0.0 { scale * d } else { d * (out + scale * alpha) };
     Sigmoid, SigmoidGrad [F16, F32, F64] [],
         |x| 1.0 / (1.0 + (-x).exp()),
         Out |out, d| d * out * (1.0 - out);

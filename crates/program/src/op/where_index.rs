@@ -1,9 +1,9 @@
-//! `where_index`: Out = the index of each true element of Condition, one row each, in order.
+//! `where_index`: Out = the index of each element of Condition that is true, or not 0, one row each, in order.
 
-use tensor::{Bool, DType, Shape};
+use tensor::{DType, Shape};
 
 use super::{Infer, Op, Run, no_gradient, traits};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::var::Meta;
 
 pub(super) struct WhereIndex;
@@ -18,11 +18,18 @@ impl Op for WhereIndex {
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let mut out = run.take("Out");
-        let (shape, truths) = (run.input("Condition")?.shape(), run.data::<Bool>("Condition")?);
-        let n = truths.iter().filter(|truth| truth.get()).count();
+        let condition = run.input("Condition")?;
+        if condition.dtype() == DType::F16 {
+            let var = run.input_name("Condition").to_string();
+            let expected = "truths or numbers";
+            return Err(Error::DType { var, expected, actual: DType::F16 });
+        }
+        let shape = condition.shape();
+        let holds = |place: &usize| condition.get_f64(*place) != 0.0;
+        let n = (0..condition.len()).filter(holds).count();
         let rows = out.resize::<i64>(Shape::from([n, shape.rank()]));
-        let places = truths.iter().enumerate().filter(|(_, truth)| truth.get());
-        for (row, (mut place, _)) in rows.chunks_exact_mut(shape.rank()).zip(places) {
+        let places = (0..condition.len()).filter(holds);
+        for (row, mut place) in rows.chunks_exact_mut(shape.rank().max(1)).zip(places) {
             for (index, &size) in row.iter_mut().zip(shape.dims()).rev() {
                 *index = (place % size) as i64;
                 place /= size;
@@ -50,8 +57,16 @@ mod tests {
     }
 
     #[test]
-    fn refuses_numbers() {
-        let error = check("where_index").input("Condition", t(&[1], &[1.0])).output("Out").fails();
-        assert!(matches!(error.root(), Error::Tensor(_)), "{error}");
+    fn numbers_are_true_unless_they_are_0() {
+        let op = check("where_index").input("Condition", t(&[3], &[0.5, 0.0, -1.0]));
+        op.gives("Out", ids(&[2, 1], &[0, 2]));
+        let op = check("where_index").input("Condition", ids(&[2], &[0, 7]));
+        op.gives("Out", ids(&[1, 1], &[1]));
+    }
+
+    #[test]
+    fn refuses_nothing() {
+        let error = check("where_index").output("Out").fails();
+        assert!(matches!(error.root(), Error::MissingInput { .. }), "{error}");
     }
 }

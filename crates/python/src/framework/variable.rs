@@ -1,7 +1,7 @@
 //! Variables of a program as Python sees them, with their operators.
 
 use program::layers::math::{self, Operand, Operator};
-use program::layers::{self, Index, Size};
+use program::layers::{self, Index, IndexSteps, Size};
 use program::{Var, VarDesc};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -364,7 +364,7 @@ impl PyVariable {
         self.sibling(py, &var)
     }
 
-    /// A part of the variable: numbers, ranges, `::-1`, `...` and variables of one number.
+    /// A part of the variable: numbers, ranges with steps, `::-1`, `...` and variables of one number.
     fn __getitem__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
         let (own, places) = (self.var(), places(key)?);
         let var = context::build_in(py, &self.program, |b| layers::index(b, &own, &places))?;
@@ -443,14 +443,12 @@ fn place(key: &Bound<'_, PyAny>) -> PyResult<Index> {
         let bound = range.getattr(name)?;
         if bound.is_none() { Ok(None) } else { size(&bound).map(Some) }
     };
-    match (bound("start")?, bound("stop")?, bound("step")?) {
-        (start, stop, None | Some(Size::Is(1))) => Ok(Index::Range(start, stop)),
-        (None, None, Some(Size::Is(-1))) => Ok(Index::Reversed),
-        _ => {
-            let text = "a Variable's slice has no step but 1, or -1 over all of a dimension";
-            Err(PyValueError::new_err(text))
-        }
-    }
+    let (start, end) = (bound("start")?, bound("stop")?);
+    Ok(match bound("step")? {
+        None | Some(Size::Is(1)) => Index::Range(start, end),
+        Some(Size::Is(-1)) if start.is_none() && end.is_none() => Index::Reversed,
+        Some(step) => Index::Steps(IndexSteps { start, end, step }),
+    })
 }
 
 fn size(key: &Bound<'_, PyAny>) -> PyResult<Size> {

@@ -6,12 +6,13 @@ use program::layers::{self, Results, Size, Sizes};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
-use tensor::DType;
+use tensor::{DType, Tensor};
 
 use super::arguments::{self, Listed};
 pub(super) use super::arguments::{Floats, Truths};
 pub(super) use super::sizes::{Dim, Dims, Dtype, Ints, Known, Number};
-use crate::framework::context::wrap;
+use crate::array::copy_array;
+use crate::framework::context::{build, wrap};
 use crate::framework::variable::PyVariable;
 pub(super) use crate::framework::variable::{Input, Inputs};
 
@@ -20,6 +21,10 @@ pub(super) type MaybeF32 = Option<f32>;
 pub(super) type MaybeI32 = Option<i32>;
 pub(super) type MaybeI64 = Option<i64>;
 pub(super) type MaybeBool = Option<bool>;
+pub(super) type MaybeDims = Option<Dims>;
+pub(super) type MaybeFactor = Option<Factor>;
+pub(super) type MaybeSeed = Option<Dim>;
+pub(super) type MaybeInts = Option<Ints>;
 pub(super) type MaybeKnown = Option<Known>;
 pub(super) type MaybeDtype = Option<Dtype>;
 pub(super) type Text = String;
@@ -97,6 +102,7 @@ macro_rules! lent {
 
 lent! {
     Floats => Var;
+    Given => Var;
     Input => Var;
     Inputs => [Var];
     Ints => [i32];
@@ -146,6 +152,21 @@ impl<T: ArgumentKind> ArgumentKind for Option<T> {
 
     fn core(&self) -> Option<T::Core<'_>> {
         self.as_ref().map(T::core)
+    }
+}
+
+/// A variable, or an array that becomes one.
+pub(super) struct Given(Var);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Given {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        let mut value = Tensor::default();
+        if object.is_instance_of::<PyVariable>() || !copy_array(&object, &mut value)? {
+            return Ok(Given(object.extract::<Input>()?.0));
+        }
+        build(object.py(), |b| layers::assign_value(b, &value, None)).map(Given)
     }
 }
 
@@ -214,6 +235,18 @@ impl Made for Results {
                 let vars =
                     vars.into_iter().map(|var| wrap(py, var)).collect::<PyResult<Vec<_>>>()?;
                 PyTuple::new(py, vars)?.into_py_any(py)
+            }
+        }
+    }
+}
+
+impl Made for layers::Nonzero {
+    fn made(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        match self {
+            layers::Nonzero::Whole(var) => var.made(py),
+            layers::Nonzero::Columns(vars) => {
+                let vars = vars.into_iter().map(|var| wrap(py, var));
+                PyTuple::new(py, vars.collect::<PyResult<Vec<_>>>()?)?.into_py_any(py)
             }
         }
     }

@@ -12,6 +12,7 @@ mod declared;
 mod embedding;
 mod if_else;
 mod image;
+mod image_nd;
 mod kinds;
 mod loss;
 mod lr;
@@ -40,6 +41,7 @@ pub(crate) fn add(parent: &Bound<'_, PyModule>) -> PyResult<()> {
     embedding::add(&m)?;
     if_else::add(&m)?;
     image::add(&m)?;
+    image_nd::add(&m)?;
     loss::add(&m)?;
     lr::add(&m)?;
     metric::add(&m)?;

@@ -1,6 +1,6 @@
 //! `batch_norm`, `layer_norm`, `data_norm`.
 
-use program::layers::{self, BatchNorm, DataNorm, LayerNorm};
+use program::layers::{self, BatchNorm, DataNorm, GroupNorm, InstanceNorm, LayerNorm};
 use pyo3::exceptions::PyNotImplementedError;
 use pyo3::prelude::*;
 
@@ -10,6 +10,8 @@ use crate::framework::variable::{Input, PyVariable};
 
 pub(super) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(batch_norm, m)?)?;
+    m.add_function(wrap_pyfunction!(group_norm, m)?)?;
+    m.add_function(wrap_pyfunction!(instance_norm, m)?)?;
     m.add_function(wrap_pyfunction!(layer_norm, m)?)?;
     m.add_function(wrap_pyfunction!(data_norm, m)?)
 }
@@ -100,6 +102,51 @@ fn layer_norm(
         name,
     };
     layer(py, |b| layers::layer_norm(b, &input.0, options))
+}
+
+/// Each of `groups` groups of channels of an image with mean 0 and variance 1; scaled and shifted if `param_attr` and
+/// `bias_attr` are given.
+#[pyfunction]
+#[pyo3(signature = (
+    input, groups, epsilon=1e-05, param_attr=None, bias_attr=None, act=None, data_layout="NCHW",
+    name=None
+))]
+fn group_norm(
+    py: Python<'_>,
+    input: Floats,
+    groups: i32,
+    epsilon: f32,
+    param_attr: Option<&Bound<'_, PyAny>>,
+    bias_attr: Option<&Bound<'_, PyAny>>,
+    act: Option<&str>,
+    data_layout: &str,
+    name: Option<&str>,
+) -> PyResult<PyVariable> {
+    let attr = |given: Option<&Bound<'_, PyAny>>| -> PyResult<_> {
+        match given {
+            Some(given) if given.is_truthy()? => Ok(Some(weight(Some(given.extract::<Weight>()?)))),
+            _ => Ok(None),
+        }
+    };
+    let (param_attr, bias_attr) = (attr(param_attr)?, attr(bias_attr)?);
+    let options = GroupNorm { epsilon, param_attr, bias_attr, act, data_layout, name };
+    layer(py, |b| layers::group_norm(b, &input.0, groups, options))
+}
+
+/// Each channel of each image with mean 0 and variance 1, then scaled and shifted.
+#[pyfunction]
+#[pyo3(signature = (input, epsilon=1e-05, param_attr=None, bias_attr=None, name=None))]
+fn instance_norm(
+    py: Python<'_>,
+    input: Floats,
+    epsilon: f32,
+    param_attr: Option<Weight>,
+    bias_attr: Option<Weight>,
+    name: Option<&str>,
+) -> PyResult<PyVariable> {
+    let (param_attr, bias_attr) = (weight(param_attr), weight(bias_attr));
+    let options = InstanceNorm { epsilon, param_attr, bias_attr, name };
+    layer(py, |b| layers::instance_norm(b, &input.0, options))
 }
 
 /// Each column normalised with sums over all data. `param_attr` is a dict of what the sums start

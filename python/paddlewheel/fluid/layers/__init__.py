@@ -18,6 +18,7 @@ from ._decoding import (
     dynamic_decode,
 )
 from ._dynamic_rnn import DynamicRNN
+from ._distributions import Categorical, Distribution, MultivariateNormalDiag, Normal, Uniform
 from .py_func import PyFuncRegistry, py_func
 from .reader import create_py_reader_by_data, double_buffer, py_reader, read_file
 from .._modules import make as _make
