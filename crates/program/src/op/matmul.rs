@@ -118,7 +118,8 @@ impl Batch {
             Batch::One => 0,
             Batch::Each => batch,
             Batch::Repeated { own, all } => {
-                let (mut rest, mut index, mut step) = (batch, 0, 1);
+                let mut rest = batch;
+                let (mut index, mut step) = (0, 1);
                 for (at, &size) in all.dims().iter().rev().enumerate() {
                     let own = own.rank().checked_sub(at + 1).map_or(1, |at| own.dim(at));
                     if own > 1 {
