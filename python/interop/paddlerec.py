@@ -43,7 +43,7 @@ STREAMING = {
 }
 MODES = ("async", "sync", "geo")
 #: Options of a job beside those of all.
-OPTIONS = {"models/rank/slot_dnn": ["runner.use_auc=False"]}
+OPTIONS = {"models/rank/slot_dnn": ["runner.use_auc=False", "hyper_parameters.slot_num=300"]}
 #: Models that draw numbers at random while they train, so that later steps differ.
 RANDOM = {"models/rank/dien", "models/rank/dsin", "models/recall/mind", "models/recall/tisas", "models/contentunderstanding/tagspace"}
 
@@ -137,8 +137,10 @@ def train(model, given, side, out):
         "runner.use_gpu=False", "runner.epochs=1", "runner.print_interval=1",
         "runner.model_save_path=" + out,
     ] + given
-    words = [python, "-u", "tools/static_trainer.py", "-m", os.path.join(model, config), "-o"]
-    return run(words + options, env, FOLDER)
+    words = [python, "-u", os.path.join(FOLDER, "tools/static_trainer.py"), "-m", os.path.join(FOLDER, model, config), "-o"]
+    # Its pipe command names a file beside the configuration.
+    at = os.path.join(FOLDER, model) if model in OPTIONS else FOLDER
+    return run(words + options + OPTIONS.get(model, []), env, at)
 
 
 def infer(model, side, out):
