@@ -13,6 +13,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from random import Random
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MINUTES = 10
@@ -27,8 +28,6 @@ CONFIGS = {
 }
 #: Models that no Paddle can train alone as they are, and why.
 NOT_ALONE = {
-    "models/demo/movie_recommand/rank": "its data are not in the repository",
-    "models/demo/movie_recommand/recall": "its data are not in the repository",
     "models/rank/fastformer": "its net sets parameters to variables, which no Paddle can in a static program",
     "models/recall/deepwalk/deepwalk_train": "needs the package pgl and its data",
     "models/recall/deepwalk/multi_class": "needs the package pgl and its data",
@@ -70,6 +69,22 @@ def lay_out(git, folder, branch):
         with open(path, "wb") as out:
             out.write(given[at:at + size])
         at += size + 1
+
+
+def make_movies(folder):
+    """Samples in the form that the demonstration downloads: ratings of movies."""
+    random = Random(3)
+    for part in ("train", "test"):
+        at = os.path.join(folder, "models/demo/movie_recommand/data", part)
+        os.makedirs(at, exist_ok=True)
+        with open(os.path.join(at, part + ".txt"), "w") as out:
+            for log in range(512):
+                words = ["logid:%d" % log, "time:%d" % log, "userid:%d" % random.randint(1, 6000)]
+                words += ["gender:%d" % random.randint(0, 1), "age:%d" % random.randint(1, 56)]
+                words += ["occupation:%d" % random.randint(0, 20), "movieid:%d" % random.randint(1, 3900)]
+                words += ["title:%d" % random.randint(1, 5000) for _ in range(4)]
+                words += ["genres:%d" % random.randint(1, 18) for _ in range(3)]
+                out.write(" ".join(words + ["label:%d" % random.randint(1, 5)]) + "\n")
 
 
 def environment(python, ours):
@@ -252,6 +267,7 @@ def main():
     checks = Checks()
     with tempfile.TemporaryDirectory() as FOLDER:
         lay_out(given.git, FOLDER, given.branch)
+        make_movies(FOLDER)
         models = sorted(
             os.path.relpath(folder, FOLDER)
             for folder, _, names in os.walk(os.path.join(FOLDER, "models")) if "static_model.py" in names
