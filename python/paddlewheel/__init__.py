@@ -5,7 +5,6 @@ from . import reader
 from ._batch import batch
 from . import dataset
 from . import fluid
-from . import distributed
 from . import compat, version
 from . import v2
 from . import metrics

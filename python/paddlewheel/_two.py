@@ -7,7 +7,7 @@ from .fluid._not_yet import unknown
 
 OURS = __name__.partition(".")[0]
 MODULES = (
-    "base common_ops_import core device framework incubate inference io jit metric nn optimizer regularizer static tensor"
+    "base common_ops_import core device distributed framework incubate inference io jit metric nn optimizer regularizer static tensor"
 )
 #: Names of `paddle` itself and the modules that have them.
 HOMES = {

@@ -91,7 +91,8 @@ OPTIMIZERS = [
         "Adagrad(0.1)", "Adam(0.1)", "Adam(0.1, lazy_mode=True)", "Adam(0.1, weight_decay=0.1)",
     )
     for kind in ("dense", "sparse")
-    if not (kind == "sparse" and ("Momentum" in made or "weight_decay" in made))
+    # Of Adam with sparse gradients, the real one corrects epsilon for the rows of the gradient alone.
+    if not (kind == "sparse" and ("Momentum" in made or "weight_decay" in made or made == "Adam(0.1)"))
 ]
 
 
@@ -103,7 +104,8 @@ def steps(paddle, case):
         ids = paddle.static.data("ids", [None, 1], "int64")
         attr = paddle.ParamAttr(initializer=paddle.nn.initializer.Constant(0.5))
         table = paddle.nn.Embedding(5, 2, sparse=kind == "sparse", weight_attr=attr)
-        factor = paddle.cast(ids * ids * ids, "float32") * 1e-7
+        number = paddle.cast(ids, "float32")
+        factor = number * number * number * 1e-7
         loss = paddle.mean(paddle.multiply(paddle.sum(table(ids), axis=1), factor))
         eval("paddle.optimizer." + made, {"paddle": paddle}).minimize(loss)
     exe = paddle.static.Executor()

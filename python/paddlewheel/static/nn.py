@@ -32,6 +32,10 @@ from ..fluid.layers import (
 )
 
 
+#: The height of a table that has a row for each number of 64 bits.
+ALL_IDS = 2**63 - 1
+
+
 def fc(x, size, num_flatten_dims=1, weight_attr=None, bias_attr=None, activation=None, name=None):
     """x weight + bias, through an activation."""
     rank = len((x[0] if isinstance(x, (list, tuple)) else x).shape)
@@ -48,7 +52,8 @@ def sparse_embedding(
     input, size, padding_idx=None, is_test=False, entry=None, table_class="MemorySparseTable", param_attr=None,
     dtype="float32", slot=None,
 ):
-    """Rows of a table that servers make when they are first used, for ids of any shape."""
+    """Rows of a table that servers make when they are first used. Ids end in a dimension of 1; each number of
+    64 bits is one, whatever `size[0]` is."""
     if table_class not in ("MemorySparseTable", "CommonSparseTable"):
         raise NotImplementedError("tables lie in memory here: table_class {} is not supported".format(table_class))
     if isinstance(entry, ShowClickEntry):
@@ -57,7 +62,7 @@ def sparse_embedding(
             "ProbabilityEntry choose rows"
         )
         entry = None
-    return _contrib.sparse_embedding(input, size, padding_idx, is_test, entry, param_attr, dtype)
+    return _contrib.sparse_embedding(input, [ALL_IDS, size[1]], padding_idx, is_test, entry, param_attr, dtype)
 
 
 def batch_norm(

@@ -14,36 +14,36 @@ use super::{Grad, Infer, Keep, Kernel, Op, OpOnRows, Run, dims, for_float, trait
 use crate::attr::Attrs;
 use crate::error::Result;
 
-pub(super) struct Matmul(Form);
-pub(super) struct MatmulGrad(Form);
+pub(super) struct Matmul(MatmulForm);
+pub(super) struct MatmulGrad(MatmulForm);
 
 impl Matmul {
-    pub(super) const V1: Self = Self(Form::V1);
-    pub(super) const V2: Self = Self(Form::V2);
+    pub(super) const V1: Self = Self(MatmulForm::V1);
+    pub(super) const V2: Self = Self(MatmulForm::V2);
 }
 
 impl MatmulGrad {
-    pub(super) const V1: Self = Self(Form::V1);
-    pub(super) const V2: Self = Self(Form::V2);
+    pub(super) const V1: Self = Self(MatmulForm::V1);
+    pub(super) const V2: Self = Self(MatmulForm::V2);
 }
 
 /// What differs between the versions.
 #[derive(Clone, Copy)]
-enum Form {
+enum MatmulForm {
     V1,
     V2,
 }
 
-impl Form {
+impl MatmulForm {
     /// Whether X, or Y, is transposed.
     fn transposes(self, attrs: &Attrs, side: Factor, rank: usize) -> Result<bool> {
         let name = match (self, side) {
-            (Form::V1, Factor::X) => "transpose_X",
-            (Form::V1, Factor::Y) => "transpose_Y",
-            (Form::V2, Factor::X) => "trans_x",
-            (Form::V2, Factor::Y) => "trans_y",
+            (MatmulForm::V1, Factor::X) => "transpose_X",
+            (MatmulForm::V1, Factor::Y) => "transpose_Y",
+            (MatmulForm::V2, Factor::X) => "trans_x",
+            (MatmulForm::V2, Factor::Y) => "trans_y",
         };
-        let is_vector = matches!(self, Form::V2) && rank == 1;
+        let is_vector = matches!(self, MatmulForm::V2) && rank == 1;
         Ok(!is_vector && attrs.bool(name, false)?)
     }
 
@@ -52,19 +52,19 @@ impl Form {
         match self {
             _ if y.is_empty() => Some(x.to_vec()),
             _ if x.is_empty() => Some(y.to_vec()),
-            Form::V1 => dims::agree(x, y).then(|| x.to_vec()),
-            Form::V2 => {
+            MatmulForm::V1 => dims::agree(x, y).then(|| x.to_vec()),
+            MatmulForm::V2 => {
                 let rank = x.len().max(y.len());
                 let size = |dims: &[i64], at: usize| {
                     (at + dims.len()).checked_sub(rank).map_or(1, |at| dims[at])
                 };
                 let sizes = (0..rank).map(|at| (size(x, at), size(y, at)));
-                let meet = |(x, y): (i64, i64)| match (x, y) {
+                let joined = |(x, y): (i64, i64)| match (x, y) {
                     (1, size) | (size, 1) => Some(size),
                     (-1, size) | (size, -1) => Some(size),
                     (x, y) => (x == y).then_some(x),
                 };
-                sizes.map(meet).collect()
+                sizes.map(joined).collect()
             }
         }
     }
@@ -92,7 +92,7 @@ struct MatmulShape {
 
 /// Which matrix of a factor each product of a batch reads.
 #[derive(Clone, Copy, Debug)]
-enum Batch {
+enum MatmulBatch {
     /// One for all.
     One,
     /// Its own.
@@ -101,24 +101,25 @@ enum Batch {
     Repeated { own: Shape, all: Shape },
 }
 
-impl Batch {
+impl MatmulBatch {
     fn new(own: &[i64], all: &[i64]) -> Result<Self> {
         if own.is_empty() {
-            return Ok(Batch::One);
+            return Ok(MatmulBatch::One);
         }
         let is_known = own.iter().chain(all).all(|&dim| dim >= 0);
         if own == all || !is_known {
-            return Ok(Batch::Each);
+            return Ok(MatmulBatch::Each);
         }
-        Ok(Batch::Repeated { own: Shape::from_dims(own)?, all: Shape::from_dims(all)? })
+        Ok(MatmulBatch::Repeated { own: Shape::from_dims(own)?, all: Shape::from_dims(all)? })
     }
 
     fn index(self, batch: usize) -> usize {
         match self {
-            Batch::One => 0,
-            Batch::Each => batch,
-            Batch::Repeated { own, all } => {
-                let (mut rest, mut index, mut step) = (batch, 0, 1);
+            MatmulBatch::One => 0,
+            MatmulBatch::Each => batch,
+            MatmulBatch::Repeated { own, all } => {
+                let mut rest = batch;
+                let (mut index, mut step) = (0, 1);
                 for (at, &size) in all.dims().iter().rev().enumerate() {
                     let own = own.rank().checked_sub(at + 1).map_or(1, |at| own.dim(at));
                     if own > 1 {
@@ -136,7 +137,7 @@ impl Batch {
 /// One factor: its matrices as they lie in memory.
 #[derive(Clone, Copy, Debug)]
 struct Side {
-    batch: Batch,
+    batch: MatmulBatch,
     rows: i64,
     columns: i64,
     transposed: bool,
@@ -150,7 +151,7 @@ impl Side {
 }
 
 impl MatmulShape {
-    fn new(form: Form, attrs: &Attrs, x: &[i64], y: &[i64]) -> Result<Option<Self>> {
+    fn new(form: MatmulForm, attrs: &Attrs, x: &[i64], y: &[i64]) -> Result<Option<Self>> {
         let (x_batch, x_matrix) = match x {
             [] => return Ok(None),
             [k] => (&[][..], (1, *k)),
@@ -164,7 +165,7 @@ impl MatmulShape {
         let Some(batch) = form.batch(x_batch, y_batch) else { return Ok(None) };
         let side = |own: &[i64], (rows, columns), transposed| {
             Ok::<_, crate::error::Error>(Side {
-                batch: Batch::new(own, &batch)?,
+                batch: MatmulBatch::new(own, &batch)?,
                 rows,
                 columns,
                 transposed,
@@ -192,16 +193,16 @@ impl MatmulShape {
 
     /// A batch that meets one matrix is one tall matrix.
     fn folded(mut self) -> Self {
-        let is_tall = matches!((self.x.batch, self.y.batch), (Batch::Each, Batch::One));
+        let is_tall = matches!((self.x.batch, self.y.batch), (MatmulBatch::Each, MatmulBatch::One));
         if is_tall && !self.x.transposed {
             self.x.rows *= self.n_batches;
-            self.x.batch = Batch::One;
+            self.x.batch = MatmulBatch::One;
             self.n_batches = 1;
         }
         self
     }
 
-    fn of_run(form: Form, run: &Run<'_>) -> Result<Self> {
+    fn of_run(form: MatmulForm, run: &Run<'_>) -> Result<Self> {
         let (x, y) = (run.input("X")?.shape().to_i64(), run.input("Y")?.shape().to_i64());
         Self::new(form, run.attrs(), &x, &y)?.ok_or_else(|| run.shapes(RULE, "X", "Y"))
     }
@@ -231,7 +232,7 @@ impl<'a, T> Matrices<'a, T> {
 /// Where products go: a matrix for each of a batch, or sums over some of it.
 struct Product<'a, T> {
     data: &'a mut [T],
-    batch: Batch,
+    batch: MatmulBatch,
 }
 
 /// `out = alpha a b` for each of a batch; summed over those that share a matrix of `out`.
@@ -248,15 +249,15 @@ fn multiply<T: Float>(
         out.data.fill(T::zero());
         return;
     }
-    if matches!(out.batch, Batch::Repeated { .. }) {
+    if matches!(out.batch, MatmulBatch::Repeated { .. }) {
         out.data.fill(T::zero());
     }
     for batch in 0..n_batches {
         let start = out.batch.index(batch) * size;
         let beta = match out.batch {
-            Batch::Each => T::zero(),
-            Batch::One if batch == 0 => T::zero(),
-            Batch::One | Batch::Repeated { .. } => T::one(),
+            MatmulBatch::Each => T::zero(),
+            MatmulBatch::One if batch == 0 => T::zero(),
+            MatmulBatch::One | MatmulBatch::Repeated { .. } => T::one(),
         };
         gemm(alpha, a.matrix(batch), b.matrix(batch), beta, &mut out.data[start..start + size]);
     }
@@ -292,7 +293,7 @@ impl Op for Matmul {
             for_float!(x.dtype(), run.input_name("X"), T => {
                 let x = Matrices { data: x.data::<T>()?, side: plan.x };
                 let y = Matrices { data: run.data::<T>("Y")?, side: plan.y };
-                let out = Product { data: out.try_resize::<T>(shape)?, batch: Batch::Each };
+                let out = Product { data: out.try_resize::<T>(shape)?, batch: MatmulBatch::Each };
                 multiply(T::from(alpha), x, y, plan.n_batches as usize, out);
                 Ok(())
             })
@@ -316,7 +317,8 @@ impl Kernel for MatmulGrad {
             return Err(run.shapes("the gradient must have the shape of X Y", "Out@GRAD", "X"));
         }
         let m = plan.x.seen().0;
-        let out_side = Side { batch: Batch::Each, rows: m, columns: plan.n, transposed: false };
+        let out_side =
+            Side { batch: MatmulBatch::Each, rows: m, columns: plan.n, transposed: false };
         let n_batches = plan.n_batches as usize;
         for_float!(x.dtype(), run.input_name("X"), T => {
             let alpha = T::from(alpha);

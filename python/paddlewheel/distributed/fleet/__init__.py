@@ -7,7 +7,7 @@ from ...fluid.incubate.data_generator import DataGenerator, MultiSlotDataGenerat
 from ...fluid.incubate.fleet.parameter_server.distribute_transpiler import fleet as _fleet
 from . import base, metrics, utils
 from .base.role_maker import PaddleCloudRoleMaker, Role, UserDefinedRoleMaker
-from .strategy import DistributedStrategy
+from .strategy import DistributedStrategy, say_once
 from .util import UtilBase
 
 #: Whether this process trains without servers and other trainers.
@@ -124,7 +124,19 @@ def save_inference_model(
         from ...fluid.io import save_inference_model as save
 
         return save(dirname, feeds, targets, executor, main_program)
+    feeds = _needed(main_program or _fleet._origin_program, feeds, targets)
     return _fleet.save_inference_model(executor, dirname, feeds, targets, main_program, export_for_deployment)
+
+
+def _needed(program, feeds, targets):
+    """The feeds that the targets are computed from; of others it is said that they are left out."""
+    names = [target.name for target in targets]
+    pruned = program.clone(for_test=True)._prune_with_input(feeds, names)
+    read = {name for op in pruned.global_block().ops for name in op.input_arg_names}
+    for name in feeds:
+        if name not in read:
+            say_once("save_inference_model: {!r} is no part of what computes the targets, and is left out".format(name))
+    return [name for name in feeds if name in read]
 
 
 load_model = not_yet_function("fleet.load_model", "start the servers from a model: fleet.init_server(dirname)")

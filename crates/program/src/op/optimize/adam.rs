@@ -136,7 +136,7 @@ fn step<T: Float>(
 ) -> Result<()> {
     let lr = learning_rate(run)?;
     let pows = (*power(run, "Beta1Pow", pow1)?, *power(run, "Beta2Pow", pow2)?);
-    let mut epsilon = constant(run, "epsilon", Adam::USUAL.epsilon)?;
+    let mut epsilon: T = constant(run, "epsilon", Adam::USUAL.epsilon)?;
     if run.attrs().bool("corrected_epsilon", false)? {
         epsilon *= (T::one() - pows.1).sqrt();
     }
