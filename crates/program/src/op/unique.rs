@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use tensor::{DType, Shape, Tensor};
+use tensor::{DType, Shape, Tensor, give_up, room_or_give_up};
 
 use super::{Infer, Op, Run, for_int, for_number, traits};
 use crate::attr::Attrs;
@@ -32,11 +32,16 @@ impl Op for Unique {
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let (mut out, mut index) = (run.take("Out"), run.take("Index"));
         let x = run.input("X")?;
-        let mut places = Vec::with_capacity(x.len());
+        let mut places = Vec::new();
+        room_or_give_up(&mut places, x.len());
         for_number!(x.dtype(), run.input_name("X"), T => {
             // Numbers are told apart by their bits.
             let (mut known, mut first) = (HashMap::new(), Vec::new());
             for &number in x.data::<T>()? {
+                if known.len() == known.capacity() && known.try_reserve(1).is_err() {
+                    give_up(x.bytes().len());
+                }
+                room_or_give_up(&mut first, 1);
                 let place = known.entry(number.to_ne_bytes()).or_insert(first.len());
                 places.push(*place);
                 if *place == first.len() {
