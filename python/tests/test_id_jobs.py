@@ -19,6 +19,7 @@ from test_scale import calm, scale
 
 JOBS = os.path.join(HERE, "jobs")
 sys.path.insert(0, JOBS)
+import geo_signs  # noqa: E402
 import sign_rows  # noqa: E402
 
 SIGN_ROWS = os.path.join(JOBS, "sign_rows.py")
@@ -273,3 +274,73 @@ def test_an_id_beyond_the_height_is_named(tmp_path, mode, layer):
 def test_what_cannot_be_kept_by_rows_is_refused_with_words(tmp_path):
     with pytest.raises(AssertionError, match="`lamb` changes rows that no gradient lists"):
         train(tmp_path / "lamb", "alone", "sparse_embedding", "2**63 - 1", "lamb")
+
+
+class GeoJob(Job):
+    """A job of `geo_signs.py`."""
+
+    def __init__(self, folder, which, n_local=300, **options):
+        self.which, self.n_local = which, n_local
+        super().__init__(folder, "geo", **options)
+
+    def start(self, *more):
+        command = ["-m", "paddlewheel", "launch_ps", "--worker_num", "2", "--server_num", "2"]
+        if self.snapshots:
+            command += ["--snapshot_dir", "snapshots", "--snapshot_secs", "0.2", "--max_restarts", "100"]
+        steps = (os.path.join(JOBS, "geo_signs.py"), self.which, str(self.n_local), str(self.folder))
+        self.cluster.start("launcher", *command, *more, *steps, PACE="0.01", **self.variables)
+
+    def check(self, rows):
+        """That each step is counted once in the rows of all signs. A step more or less would be 0.004 and more."""
+        counted = numpy.array(geo_signs.expected(self.n_local)).reshape(-1, 1)
+        assert rows.shape == (len(geo_signs.SIGNS), geo_signs.WIDTH), rows.shape
+        assert numpy.abs(rows - counted).max() < 1e-4, (numpy.abs(rows - counted).max(), self.logs())
+
+    def rows(self):
+        """The saved table in the order of the signs."""
+        found = table_of(self.folder / "model")
+        assert sorted(found) == sorted(geo_signs.SIGNS)
+        return numpy.array([found[sign] for sign in geo_signs.SIGNS])
+
+
+@pytest.fixture
+def geo(tmp_path):
+    jobs = []
+
+    def start(name, which, **options):
+        jobs.append(GeoJob(tmp_path / name, which, **options))
+        return jobs[-1]
+
+    yield start
+    for one in jobs:
+        one.cluster.close()
+
+
+def test_trainers_of_geo_train_all_signs_like_few_ids(geo):
+    wide = geo("wide", "all", snapshots=False)
+    wide.finish()
+    rows = wide.rows()
+    wide.check(rows)
+    # The same numbers as with a table that trainers hold.
+    few = geo("few", "few", snapshots=False)
+    few.finish()
+    few.check(fluid.io.load_program_state(str(few.folder / "model"))["table"])
+    # What was saved for predictions has them, too.
+    ids = numpy.array(geo_signs.SIGNS, "uint64").reshape(-1, 1)
+    read = numpy.asarray(paddlewheel.Predictor(wide.folder / "served").predict({"ids": ids}))
+    assert numpy.array_equal(read.reshape(-1, geo_signs.WIDTH), rows)
+    # And a job that begins with them.
+    again = geo("again", "all", n_local=0, snapshots=False, FROM=str(wide.folder / "model"))
+    again.finish()
+    assert numpy.array_equal(again.rows(), rows)
+
+
+@pytest.mark.parametrize("victims", [["trainer.1"], ["server.0"], ["trainer.0", "server.1"]], ids="+".join)
+def test_a_killed_process_of_geo_loses_no_step(geo, victims):
+    disturbed = geo("disturbed", "all")
+    disturbed.wait_for_step(60, n_cuts=1)
+    disturbed.signal(*victims)
+    disturbed.wait_for_step(150)
+    disturbed.signal(*victims)
+    disturbed.finish()
+    disturbed.check(disturbed.rows())

@@ -3,6 +3,9 @@
 import os
 import pickle
 import signal
+import subprocess
+import sys
+import time
 
 import numpy as np
 import pytest
@@ -400,8 +403,100 @@ def test_programs_that_list_a_folder_do_not_see_what_a_killed_save_left(child, t
         var = main.global_block().create_var(name=path.name, persistable=True, dtype="float32")
         fluid.io.load_vars(fluid.Executor(fluid.CPUPlace()), str(model), main, vars=[var])
     assert (model / "large").read_bytes() == saved
-    # The next save removes it.
-    left = [path for path in tmp_path.parents if list(path.glob(".paddlewheel.saving-*/stage-*"))]
+    # The next save removes it; that may be one of another test, which has the same place.
+    torn = ".paddlewheel.saving-*/stage-*/file.large"
+    for _ in range(5):
+        left = [file for path in tmp_path.parents for file in path.glob(torn) if file.stat().st_size == 100000]
+        if left:
+            break
+        assert child("-c", KILLED).returncode == -signal.SIGXFSZ
     assert left, "nothing was left to be found"
     assert child("-c", KILLED.partition("# The system")[0]).returncode == 0
-    assert not [path for path in tmp_path.parents if list(path.glob(".paddlewheel.saving-*/stage-*"))]
+    assert not [file for file in left if file.exists()]
+
+
+def saved_model(folder, **files):
+    x = fluid.layers.data("x", [4])
+    out = fluid.layers.fc(fluid.layers.fc(x, 2), 2)
+    exe = fluid.Executor(fluid.CPUPlace())
+    exe.run(fluid.default_startup_program())
+    io.save_inference_model(str(folder), ["x"], [out], exe, **files)
+    return exe
+
+
+@pytest.mark.parametrize("is_listed", [True, False])
+def test_a_model_in_other_files_is_loaded_with_their_names(tmp_path, is_listed):
+    together, alone, named = tmp_path / "together", tmp_path / "alone", tmp_path / "named"
+    exe = saved_model(together, params_filename="all.params")
+    saved_model(alone)
+    saved_model(named, model_filename="net", params_filename="weights")
+    for folder in (together, alone, named):
+        if not is_listed:
+            (folder / ".paddlewheel").unlink()
+
+    def refused(folder, **files):
+        with pytest.raises(Exception) as error:
+            io.load_inference_model(str(folder), exe, **files)
+        assert "damaged" not in str(error.value)
+        return str(error.value)
+
+    said = refused(together)
+    assert "It has __model__, all.params." in said and 'params_filename="all.params"' in said
+    assert 'params_filename="all.params"' in refused(together, params_filename="other")
+    said = refused(alone, params_filename="all.params")
+    assert ".w_0, fc_" in said and "load without params_filename" in said
+    said = refused(named)
+    assert "The folder has net, weights" in said and "model_filename=" in said
+    assert 'params_filename="weights"' in refused(named, model_filename="net")
+    for folder, files in [(together, {"params_filename": "all.params"}), (alone, {})]:
+        assert io.load_inference_model(str(folder), exe, **files)[1] == ["x"]
+
+
+def test_variables_in_one_file_are_loaded_with_its_name(tmp_path):
+    exe = saved_model(tmp_path / "model")
+    io.save_persistables(exe, str(tmp_path / "all"), filename="everything")
+    with pytest.raises(Exception, match='filename="everything"'):
+        io.load_persistables(exe, str(tmp_path / "all"))
+
+
+#: Saves again and again, each time other numbers; prints which save is done.
+SAVES = """
+import itertools, numpy, sys
+import paddlewheel.fluid as fluid
+main = fluid.Program()
+names = ["v%d" % k for k in range(20)] + ["inner/v"]
+for name in names:
+    main.global_block().create_var(name=name, shape=[1000], persistable=True, dtype="float32")
+exe = fluid.Executor(fluid.CPUPlace())
+for turn in itertools.count():
+    for name in names:
+        fluid.global_scope().var(name).get_tensor().set(numpy.full([1000], turn, "float32"), fluid.CPUPlace())
+    fluid.io.save_persistables(exe, "model", main)
+    print(turn, flush=True)
+"""
+
+
+def test_no_moment_of_a_save_shows_a_folder(tmp_path):
+    """Programs take each folder inside a model's folder for an epoch, also after a kill."""
+    model = tmp_path / "model"
+    n_left = 0
+    for turn in range(25):
+        saving = subprocess.Popen([sys.executable, "-c", SAVES], cwd=str(tmp_path), stdout=subprocess.PIPE, text=True)
+        done = int(saving.stdout.readline())
+        # Kills at other moments of the second save, some hundred times as many as there are changes of the disk.
+        seen, until = set(), time.monotonic() + 0.001 * turn
+        while time.monotonic() < until:
+            seen |= {entry.name for entry in os.scandir(model) if entry.is_dir()}
+        saving.kill()
+        done += len(saving.stdout.read().split())
+        saving.wait()
+        entries = list(os.scandir(model))
+        seen |= {entry.name for entry in entries if entry.is_dir()}
+        assert seen <= {"inner"}, seen
+        ours = {entry.name for entry in entries} - {"inner", ".paddlewheel"} - {"v%d" % k for k in range(20)}
+        assert all(name.startswith(".paddlewheel.commit.") for name in ours), ours
+        n_left += bool(ours)
+        state = io.load_program_state(str(model))
+        assert len({float(value[0]) for name, value in state.items() if not name.startswith(".")}) == 1
+        assert sorted(entry.name for entry in os.scandir(model) if entry.name.startswith(".")) == [".paddlewheel"]
+    assert n_left < 25

@@ -463,6 +463,60 @@ def test_settings_are_refused_before_there_is_a_table(options):
         quick(**options)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"positive": [1]},
+        {"positive": {1: 2}},
+        {"positive": b"1"},
+        {"epochs": "3"},
+        {"epochs": 2.5},
+        {"epochs": True},
+        {"batch_size": [8]},
+        {"learning_rate": "high"},
+        {"l2": [0.1]},
+        {"hidden": 8},
+        {"hidden": "8"},
+        {"hidden": [8.5]},
+        {"dim": "9"},
+        {"ids": 1e6},
+        {"validation": "a tenth"},
+        {"patience": [1]},
+        {"seed": 1.5},
+        {"columns": ["city"]},
+        {"columns": {"city": 1}},
+        {"model": 3},
+        {"loss": 1},
+        {"mode": ["sync"]},
+        {"verbose": "no"},
+    ],
+    ids=lambda options: "%s-%r" % (*options, *options.values()),
+)
+def test_a_setting_of_another_type_is_refused_by_its_name(options):
+    (name,) = options
+    with pytest.raises(TypeError, match="^%s must be " % name):
+        pw.CTR("clicked", **options)
+
+
+def test_settings_may_be_numbers_of_numpy():
+    usual = pw.CTR("clicked", positive=numpy.int64(1), epochs=numpy.int32(2), learning_rate=numpy.float32(0.5), hidden=(4, 2))
+    assert "not trained" in repr(usual)
+    for positive in ("yes", 1, 1.0, True, numpy.bool_(True), numpy.float64(1)):
+        pw.CTR("clicked", positive=positive)
+
+
+def test_nothing_in_a_list_of_texts_is_nothing():
+    """numpy would write it out: `nan`."""
+    n = 200
+    city = [None if k % 5 == 0 else "city %d" % (k % 4) for k in range(n)]
+    clicked = [int(k % 5 == 0) for k in range(n)]
+    model = quick(columns={"city": "category"}).fit({"clicked": clicked, "city": city})
+    found = model.predict({"city": city})
+    nan = [float("nan") if value is None else value for value in city]
+    assert numpy.array_equal(model.predict({"city": nan}), found)
+    assert numpy.array_equal(model.predict([{"city": value} for value in nan]), found)
+
+
 def test_bad_predictions_are_refused(model, data, tmp_path):
     few = part(data, slice(0, 5))
     with pytest.raises(ValueError, match="`city` is missing"):

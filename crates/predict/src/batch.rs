@@ -253,6 +253,10 @@ impl Samples {
         Samples { slots: self.slots.clone(), feed, n_samples, ones: self.ones.take() }
     }
 
+    pub(crate) fn feed(&self) -> &Feed {
+        &self.feed
+    }
+
     pub(crate) fn feed_mut(&mut self) -> &mut Feed {
         &mut self.feed
     }

@@ -56,8 +56,9 @@ impl Model {
         let mut whole = self.take_joined();
         whole.join([&*batch].into_iter().chain(joined.iter().filter_map(JoinedRequest::samples)));
         let outputs = self.run(whole.feed_mut());
+        let outputs = outputs.ok().filter(|outputs| whole.can_be_split(outputs, n_samples));
         self.keep_joined(whole);
-        let Some(outputs) = outputs.ok().filter(|outputs| have_rows(outputs, n_samples)) else {
+        let Some(outputs) = outputs else {
             // One request has wrong ids, say: compute each alone.
             for mut request in joined {
                 let outcome = request.samples_mut().map(|samples| self.run(samples.feed_mut()));
@@ -117,8 +118,21 @@ impl Model {
     }
 }
 
+impl Samples {
+    /// Whether it is known which rows of the outputs are of which sample. An output that lost the sequences of a slot
+    /// may have as many rows as there are samples by chance: of sequences with none, one and two elements, say.
+    pub(crate) fn can_be_split(&self, outputs: &[Tensor], n_samples: usize) -> bool {
+        let is_by_chance = |fed: &Tensor| {
+            let is_longer = |offsets: &[usize]| lengths(offsets).any(|length| length != 1);
+            fed.dims().first() == Some(&n_samples) && fed.lod().last().is_some_and(is_longer)
+        };
+        let is_lost = outputs.iter().any(|output| output.lod().is_empty());
+        have_rows(outputs, n_samples) && !(is_lost && self.feed().tensors().any(is_by_chance))
+    }
+}
+
 /// Whether each output has a row or a sequence for each sample.
-pub(crate) fn have_rows(outputs: &[Tensor], n_samples: usize) -> bool {
+fn have_rows(outputs: &[Tensor], n_samples: usize) -> bool {
     outputs.iter().all(|output| match output.lod().levels() {
         [] => output.dims().first() == Some(&n_samples),
         [offsets] => offsets.len() == n_samples + 1,

@@ -224,10 +224,45 @@ fn blame(error: train::Error) -> Error {
 mod tests {
     use program::Net;
     use program::layers::{self, Data};
+    use tensor::DType;
     use train::io::{SaveInference, save_inference_model};
     use train::{Executor, Feed, Scope};
 
     use super::*;
+    use crate::batch::Column;
+
+    /// `norm` drops sequences: two callers with no id and two ids are two samples and two rows, both of the second.
+    #[test]
+    fn rows_that_lost_their_sequences_stay_with_their_caller() {
+        let mut net = Net::with_seed(1);
+        let b = &mut net.builder();
+        let ids = Data { dtype: DType::I64, lod_level: 1, ..Data::default() };
+        let ids = layers::data(b, "ids", &[1], ids).unwrap();
+        let rows = layers::embedding(b, &ids, [10, 4], Default::default()).unwrap();
+        let out = layers::l2_normalize(b, &rows, Some(1), 1e-12, None).unwrap();
+        let scope = Scope::new();
+        Executor::new().run(&net.startup, &scope, &mut Feed::new(), &[]).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let targets = [out.name()];
+        let options =
+            SaveInference { feeds: &["ids"], targets: &targets, ..SaveInference::default() };
+        save_inference_model(&scope, dir.path(), &net.main, &options).unwrap();
+        let model = Model::load(dir.path(), &ModelFiles::default(), Arc::default()).unwrap();
+        assert!(model.computes_by_sample());
+        for (lengths, is_known) in [([0, 2], false), ([2, 0], false), ([1, 1], true)] {
+            let callers = [&[3, 4][..lengths[0]], &[5, 6][..lengths[1]]].map(|values| {
+                let mut batch = model.batch();
+                let lengths = &[values.len()];
+                batch.set("ids", Column::Sequences { values, lengths }).unwrap();
+                batch
+            });
+            let mut whole = model.batch();
+            whole.join(callers.iter());
+            let outputs = model.run(whole.feed_mut()).unwrap();
+            assert_eq!(outputs[0].dims(), [2, 4]);
+            assert_eq!(whole.can_be_split(&outputs, 2), is_known, "{lengths:?}");
+        }
+    }
 
     /// Requests of several callers are computed as one batch, whatever functions of one number a model has.
     #[test]

@@ -39,6 +39,10 @@ fn add(dir: &Path, prefix: &str, depth: usize, files: &mut Vec<FileStamp>) {
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
         let Ok(about) = fs::metadata(entry.path()) else { continue };
+        // A save that is not committed is left out.
+        if name.starts_with(".paddlewheel.") {
+            continue;
+        }
         if !about.is_dir() {
             files.push(FileStamp {
                 name,
@@ -48,7 +52,6 @@ fn add(dir: &Path, prefix: &str, depth: usize, files: &mut Vec<FileStamp>) {
                 inode: about.ino(),
             });
         } else if depth > 0 && !name.starts_with(".paddlewheel") {
-            // A save that is not committed is left out.
             add(&entry.path(), &format!("{name}/"), depth - 1, files);
         }
     }

@@ -2,17 +2,20 @@
 
 use numpy::ndarray::ArrayViewD;
 use numpy::{
-    PyArray1, PyArrayDescrMethods, PyArrayDyn, PyArrayMethods, PyUntypedArray,
-    PyUntypedArrayMethods, ToPyArray,
+    PyArrayDescrMethods, PyArrayDyn, PyArrayMethods, PyUntypedArray, PyUntypedArrayMethods,
+    ToPyArray,
 };
 use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyFloat, PyInt, PyType};
-use tensor::{DType, Element, Shape, Tensor};
+use tensor::{DType, Element, Shape, Tensor, within_memory};
 
 use crate::error::from_tensor;
+
+/// Smaller arrays are made without asking numpy whether there is memory.
+const LARGE_BYTES: usize = 1 << 16;
 
 /// The elements of an array without gaps, where they lie.
 pub(crate) enum PlainArray<'a> {
@@ -95,8 +98,8 @@ fn copy_typed<T: Element + numpy::Element>(
 ) -> PyResult<()> {
     let dense = dense::<T>(object)?;
     let held = dense.try_readonly().map_err(|error| PyValueError::new_err(error.to_string()))?;
-    out.resize::<T>(shape).copy_from_slice(held.as_slice()?);
-    Ok(())
+    let held = held.as_slice()?;
+    within_memory(|| out.resize::<T>(shape).copy_from_slice(held)).map_err(from_tensor)
 }
 
 /// Copies elements of a type of which `T` is the integer of the same size, called `name`.
@@ -240,14 +243,34 @@ fn typed<'py, T: Element + numpy::Element>(
     tensor: &Tensor,
 ) -> PyResult<Bound<'py, PyAny>> {
     let values = tensor.data::<T>().map_err(from_tensor)?;
-    let view = ArrayViewD::from_shape(tensor.dims(), values);
-    let view = view.map_err(|error| PyValueError::new_err(error.to_string()))?;
-    Ok(view.to_pyarray(py).into_any())
+    if tensor.bytes().len() < LARGE_BYTES {
+        let view = ArrayViewD::from_shape(tensor.dims(), values);
+        let view = view.map_err(|error| PyValueError::new_err(error.to_string()))?;
+        return Ok(view.to_pyarray(py).into_any());
+    }
+    filled(py, tensor.dims(), tensor.dtype().name(), values)
+}
+
+/// A new array. Where there is no memory, numpy says so.
+fn filled<'py, T: numpy::Element + Copy>(
+    py: Python<'py>,
+    dims: &[usize],
+    dtype: &str,
+    values: &[T],
+) -> PyResult<Bound<'py, PyAny>> {
+    let numpy = py.import("numpy")?;
+    let array = numpy.call_method1(intern!(py, "empty"), (dims.to_vec(), dtype))?;
+    let array = array.cast_into::<PyArrayDyn<T>>()?;
+    let mut held =
+        array.try_readwrite().map_err(|error| PyValueError::new_err(error.to_string()))?;
+    held.as_slice_mut()?.copy_from_slice(values);
+    drop(held);
+    Ok(array.into_any())
 }
 
 /// Types that numpy's Rust face has no element for travel as bytes.
 fn viewed<'py>(py: Python<'py>, tensor: &Tensor, dtype: &str) -> PyResult<Bound<'py, PyAny>> {
-    let bytes = PyArray1::<u8>::from_slice(py, tensor.bytes());
+    let bytes = filled(py, &[tensor.bytes().len()], "uint8", tensor.bytes())?;
     let array = bytes.call_method1("view", (dtype,))?;
     array.call_method1("reshape", (tensor.dims().to_vec(),))
 }

@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use train::io::{self, Checkpoint, Checkpoints, JobScope, NewestCheckpoint, StepsDone};
 use train::serve::server_op;
 
-use crate::error::from_train;
+use crate::error::{detached, from_train};
 use crate::framework::variable::PyVariable;
 use crate::io::{program_arg, scope_of};
 use crate::trainer_job::{tell, trainer_job};
@@ -109,11 +109,11 @@ impl PyCheckpoints {
         let saved = match &program.distributed {
             Some(job) => {
                 let trainer = trainer_job()?;
-                py.detach(|| self.points.save_of_job(&what, trainer, job))
+                detached(py, || self.points.save_of_job(&what, trainer, job))
             }
-            None => py.detach(|| self.points.save(&what).map(Some)),
+            None => detached(py, || self.points.save(&what).map(Some)),
         };
-        let saved = saved.map_err(from_train)?;
+        let saved = saved?;
         if saved.is_none() {
             tell("no checkpoint is written before the job has kept its first cut");
         }
@@ -131,15 +131,14 @@ impl PyCheckpoints {
         let (py, scope) = (executor.py(), scope_of(executor)?);
         let program = program_arg(py, program)?.get().shared();
         let scope = &scope.get().0;
-        let loaded = py.detach(|| self.points.load(scope, &program, serial));
-        let (serial, errors) = loaded.map_err(from_train)?;
+        let (serial, errors) = detached(py, || self.points.load(scope, &program, serial))?;
         tell_of(&errors);
         Ok(serial)
     }
 
     /// Looks for the newest that is whole, and tells the other processes of the job: all must begin from the same.
     fn begin(&self, py: Python<'_>) -> PyResult<()> {
-        let newest = py.detach(|| self.points.newest()).map_err(from_train)?;
+        let newest = detached(py, || self.points.newest())?;
         let start = self.points.start(newest.serial);
         trainer_job()?.configure(|settings| settings.start = Some(start));
         *self.newest.lock().even_if_poisoned() = Some(newest);
@@ -166,14 +165,14 @@ impl PyCheckpoints {
             (Some(job), None) => {
                 let trainer = trainer_job()?;
                 let of = JobScope { trainer, scope, job };
-                py.detach(|| points.resume_trainer(newest, of, &program))
+                detached(py, || points.resume_trainer(newest, of, &program))
             }
-            (job, _) => py.detach(|| {
+            (job, _) => detached(py, || {
                 let trainer = job.is_none().then_some(trainer_id);
                 points.resume_from(find(newest)?, scope, &program, trainer)
             }),
         };
-        let resumed = resumed.map_err(from_train)?;
+        let resumed = resumed?;
         tell_of(&resumed.errors);
         let (epochs, steps) = (progress.0.epochs, progress.0.steps);
         progress.0 = StepsDone { epochs, steps, ..resumed.progress };

@@ -16,7 +16,7 @@ use train::from_dataset::global_shuffle;
 use train::remote::Peers;
 
 use crate::convert::Whole;
-use crate::error::{from_data, from_train};
+use crate::error::{detached_as, from_data, from_train};
 use crate::fleet::PyFleet;
 use crate::framework::variable::PyVariable;
 use crate::signals::SIGNALS_EVERY;
@@ -63,7 +63,7 @@ impl PyDataset {
     ) -> PyResult<R> {
         let mut dataset = self.lock(py);
         let dataset = &mut *dataset;
-        py.detach(|| call(dataset)).map_err(from_data)
+        detached_as(py, from_data, || call(dataset))
     }
 
     /// Calls an operation with the other trainers; an exception of a signal handler takes
@@ -389,7 +389,7 @@ impl PyBatches {
             while !py.detach(|| reader.ready(SIGNALS_EVERY)) {
                 py.check_signals()?;
             }
-            let Some(batch) = py.detach(|| reader.next()).map_err(from_data)? else {
+            let Some(batch) = detached_as(py, from_data, || reader.next())? else {
                 readers.remove(at);
                 continue;
             };

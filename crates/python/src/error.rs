@@ -10,7 +10,8 @@ use pyo3::exceptions::{
     PyAssertionError, PyException, PyKeyboardInterrupt, PyMemoryError, PyNotImplementedError,
     PyRuntimeError, PySystemExit, PyTypeError, PyValueError,
 };
-use pyo3::{PyErr, create_exception};
+use pyo3::{PyErr, PyResult, Python, create_exception};
+use tensor::within_memory;
 use train::Error as TrainError;
 use transpile::Error as TranspileError;
 
@@ -175,6 +176,23 @@ pub(crate) fn from_ctr(error: CtrError) -> PyErr {
         CtrError::Stopped => PyKeyboardInterrupt::new_err(text),
         _ => PyValueError::new_err(text),
     }
+}
+
+/// Does long work while other threads run Python. Memory that is not there is an error.
+pub(crate) fn detached<T: Send>(
+    py: Python<'_>,
+    work: impl FnOnce() -> train::Result<T> + Send,
+) -> PyResult<T> {
+    detached_as(py, from_train, work)
+}
+
+/// The same for work with other errors.
+pub(crate) fn detached_as<T: Send, E: Send>(
+    py: Python<'_>,
+    from: impl Fn(E) -> PyErr,
+    work: impl FnOnce() -> Result<T, E> + Send,
+) -> PyResult<T> {
+    py.detach(|| within_memory(work)).map_err(from_tensor)?.map_err(from)
 }
 
 pub(crate) fn from_tensor(error: tensor::Error) -> PyErr {

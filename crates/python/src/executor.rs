@@ -11,12 +11,12 @@ use pyo3::exceptions::{PyAssertionError, PyRuntimeError, PySystemExit};
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 use pyo3::types::PyList;
-use tensor::Value;
+use tensor::{Value, within_memory};
 use train::serve::Serving;
 use train::{Feed, Scope, Trainer};
 
 use crate::convert::Whole;
-use crate::error::{from_fleet, from_train};
+use crate::error::{from_fleet, from_tensor, from_train};
 use crate::feed::{fetch_names, fill, from_readers, keep, program_arg, results, warn_if_empty};
 use crate::framework::context;
 use crate::from_dataset::{self, ShownOptions};
@@ -149,7 +149,8 @@ impl PyExecutor {
         keep(&program, held, &scope.get().0);
         let fetch: Vec<&str> = targets.names.iter().map(String::as_str).collect();
         let scope = &scope.get().0;
-        let ran = py.detach(|| trainer.run_values(&program, scope, held, &fetch, fetched));
+        let mut run = || trainer.run_values(&program, scope, held, &fetch, fetched);
+        let ran = py.detach(|| within_memory(&mut run)).map_err(from_tensor)?;
         profiler::keep(trainer);
         let raised = taken(raised);
         let raised = raised.or_else(trainer_job::raised_in_wait).filter(|_| ran.is_err());

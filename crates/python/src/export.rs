@@ -7,7 +7,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use std::io;
 
-use crate::error::{from_program, from_train};
+use crate::error::{detached_as, from_program, from_train};
 use crate::tensor::PyScope;
 
 fn from_export(error: Error) -> PyErr {
@@ -29,7 +29,7 @@ fn from_export(error: Error) -> PyErr {
 /// The contents of a saved folder, as text.
 #[pyfunction]
 fn show(py: Python<'_>, dirname: PathBuf) -> PyResult<String> {
-    py.detach(|| export::text(&dirname)).map_err(from_export)
+    detached_as(py, from_export, || export::text(&dirname))
 }
 
 /// Writes what a saved folder holds as `onnx`, `safetensors` or `parquet`; returns where it is.
@@ -50,7 +50,7 @@ fn export_folder(
     let mut options = ExportOptions::new(ExportFormat::from_name(to).map_err(from_export)?);
     (options.out, options.force, options.table) = (out, force, table);
     (options.onnx.one_id, options.onnx.table_bytes_max) = (one_id, table_bytes_max);
-    let exported = py.detach(|| export::export(&dirname, &options)).map_err(from_export)?;
+    let exported = detached_as(py, from_export, || export::export(&dirname, &options))?;
     Ok(exported.path.to_string_lossy().into_owned())
 }
 

@@ -1,10 +1,12 @@
 //! The inputs and outputs of a run, as Python gives and takes them.
 
 use program::Program;
-use pyo3::exceptions::{PyAssertionError, PyRuntimeError, PyTypeError, PyUserWarning};
+use pyo3::exceptions::{
+    PyAssertionError, PyMemoryError, PyRuntimeError, PyTypeError, PyUserWarning,
+};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
-use tensor::{DType, Tensor, Value};
+use tensor::{DType, Tensor, Value, within_memory};
 use train::{Error as TrainError, Feed, Scope};
 
 use crate::array::{copy_array, copy_number, to_numpy};
@@ -176,8 +178,7 @@ fn fill_one(held: &mut Feed, name: &str, dtype: DType, value: &Bound<'_, PyAny>)
         return given.get().read(|given| {
             let n_rows = given.dims().first().copied().unwrap_or(0);
             given.lod().check(n_rows).map_err(from_tensor)?;
-            tensor.copy_from(given);
-            Ok(())
+            within_memory(|| tensor.copy_from(given)).map_err(from_tensor)
         });
     }
     let copied = copy_array(value, tensor)
@@ -204,7 +205,12 @@ pub(crate) fn feed_name(key: &Bound<'_, PyAny>) -> PyResult<String> {
 
 /// The same error, with the name of what was fed.
 fn of_feed(name: &str, py: Python<'_>, error: PyErr) -> PyErr {
-    PyErr::from_type(error.get_type(py), format!("feed['{name}']: {}", error.value(py)))
+    let text = format!("feed['{name}']: {}", error.value(py));
+    if error.is_instance_of::<PyMemoryError>(py) {
+        // The one of numpy is made of a shape and a type.
+        return PyMemoryError::new_err(text);
+    }
+    PyErr::from_type(error.get_type(py), text)
 }
 
 const NO_OPS: &str = "There are no operators in the program to be executed. If you pass Program \

@@ -15,7 +15,7 @@ use train::Feed;
 
 use self::tensor::{PaddleDType, PyPaddleBuf, PyPaddleTensor, checked_lod, taken};
 use crate::array::to_numpy;
-use crate::error::from_tensor;
+use crate::error::{detached_as, from_tensor};
 use crate::predictor::from_predict;
 
 /// Where a model is. Switches for devices and passes that do not exist here are taken and change nothing.
@@ -361,7 +361,7 @@ impl PyPaddlePredictor {
             let is_named = self.names_inputs || names.contains(&name);
             feed.set(if is_named { &name } else { own }, input.get().tensor()?);
         }
-        let outputs = py.detach(|| self.predictor.run(&mut feed)).map_err(from_predict)?;
+        let outputs = detached_as(py, from_predict, || self.predictor.run(&mut feed))?;
         let named = self.predictor.fetches().into_iter().zip(outputs);
         Ok(named.map(|(name, tensor)| PyPaddleTensor::of(&name, &tensor)).collect())
     }
@@ -409,7 +409,7 @@ impl PyPaddlePredictor {
     /// Runs on what was filled in; results are read from the output tensors.
     fn zero_copy_run(&self, py: Python<'_>) -> PyResult<bool> {
         let mut inputs = std::mem::take(&mut self.lock().inputs);
-        let ran = py.detach(|| self.predictor.run(&mut inputs)).map_err(from_predict);
+        let ran = detached_as(py, from_predict, || self.predictor.run(&mut inputs));
         let mut state = self.lock();
         state.inputs = inputs;
         for (name, tensor) in self.predictor.fetches().iter().zip(ran?) {
@@ -442,7 +442,7 @@ fn create_paddle_predictor(
         let params = name_of(&config.params);
         (dir.to_path_buf(), ModelFiles { model: name_of(&config.program), params })
     };
-    let predictor = py.detach(|| Predictor::load_files(&dir, files)).map_err(from_predict)?;
+    let predictor = detached_as(py, from_predict, || Predictor::load_files(&dir, files))?;
     Ok(PyPaddlePredictor { predictor, names_inputs: config.names_inputs, state: Mutex::default() })
 }
 

@@ -11,7 +11,7 @@ use tensor::{Tensor, Value};
 use train::io::{self, JobScope, SaveInference};
 
 use crate::array::{copy_array, to_numpy};
-use crate::error::{EnforceNotMet, from_program, from_train};
+use crate::error::{EnforceNotMet, detached, from_program, from_train};
 use crate::fit;
 use crate::framework::context;
 use crate::framework::program::PyProgram;
@@ -153,10 +153,10 @@ fn load_persistables<'py>(
         let scope = scope_of(executor)?;
         let scope = &scope.get().0;
         if fit::is_wanted(missing)? {
-            let fitted = py.detach(|| io::fit_slices(job, scope, dir)).map_err(from_train)?;
+            let fitted = detached(py, || io::fit_slices(job, scope, dir))?;
             return fit::report(py, &fitted).map(Some);
         }
-        py.detach(|| io::load_slices(job, scope, dir)).map_err(from_train)?;
+        detached(py, || io::load_slices(job, scope, dir))?;
         return Ok(None);
     }
     load_chosen(executor, dirname, filename, persistables_of(&program), missing)
@@ -172,8 +172,12 @@ fn save_chosen(
     let (py, scope) = (executor.py(), scope_of(executor)?);
     let scope = &scope.get().0;
     let Some(dir) = dir else {
-        let bytes = py.detach(|| io::vars_to_bytes(scope, &vars)).map_err(from_train)?;
-        return Ok(Some(PyBytes::new(py, &bytes).unbind()));
+        let bytes = detached(py, || io::vars_to_bytes(scope, &vars))?;
+        let copy = |to: &mut [u8]| {
+            to.copy_from_slice(&bytes);
+            Ok(())
+        };
+        return Ok(Some(PyBytes::new_with(py, bytes.len(), copy)?.unbind()));
     };
     // Nothing to save: Fluid does not even make the directory.
     if vars.is_empty() {
@@ -205,7 +209,7 @@ fn saved(
 ) -> PyResult<()> {
     let (trainer, what) = (trainer_job::trainer_job()?, dir.to_string_lossy());
     let mut save = || save().map(|()| Vec::new());
-    py.detach(|| trainer.saves(&what, &mut save)).map(drop).map_err(from_train)
+    detached(py, || trainer.saves(&what, &mut save)).map(drop)
 }
 
 fn load_chosen<'py>(
@@ -226,17 +230,16 @@ fn load_chosen<'py>(
                     "without a dirname, filename must be the bytes of a saved model",
                 )
             })?;
-        py.detach(|| io::load_vars_from_bytes(scope, &bytes, &vars)).map_err(from_train)?;
+        detached(py, || io::load_vars_from_bytes(scope, &bytes, &vars))?;
         return Ok(None);
     };
     let filename: Option<String> = filename.map(|name| name.extract()).transpose()?;
     let filename = filename.as_deref();
     if fits {
-        let fitted =
-            py.detach(|| io::fit_vars(scope, &dir, &vars, filename)).map_err(from_train)?;
+        let fitted = detached(py, || io::fit_vars(scope, &dir, &vars, filename))?;
         return fit::report(py, &fitted).map(Some);
     }
-    py.detach(|| io::load_vars(scope, &dir, &vars, filename)).map_err(from_train)?;
+    detached(py, || io::load_vars(scope, &dir, &vars, filename))?;
     Ok(None)
 }
 
@@ -352,7 +355,7 @@ fn save_inference_model(
         _ => io::save_inference_model(scope, &dirname, &program, &options),
     };
     let what = dirname.to_string_lossy();
-    py.detach(|| trainer.saves(&what, &mut save)).map_err(from_train)
+    detached(py, || trainer.saves(&what, &mut save))
 }
 
 pub(crate) fn feed_names(object: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
@@ -405,9 +408,8 @@ fn load_inference_model<'py>(
     let _ = pserver_endpoints;
     let scope = scope_of(executor)?;
     let scope = &scope.get().0;
-    let model =
-        py.detach(|| io::load_inference_model(scope, &dirname, model_filename, params_filename));
-    let model = model.map_err(from_train)?;
+    let load = || io::load_inference_model(scope, &dirname, model_filename, params_filename);
+    let model = detached(py, load)?;
     let program = Py::new(py, PyProgram::new_from(model.program))?;
     let fetch = |name: &String| PyVariable::find(program.clone_ref(py), name);
     let fetches: Vec<PyVariable> = model.fetches.iter().map(fetch).collect();
@@ -510,11 +512,11 @@ fn load<'py>(
     let scope = context::global_scope(py)?;
     let (program, scope) = (Program::clone(&program.get().lock()), &scope.get().0);
     if fit::is_wanted(missing)? {
-        let fitted = py.detach(|| io::fit_state(scope, &program, &model_path));
-        return fit::report(py, &fitted.map_err(from_train)?).map(Some);
+        let fitted = detached(py, || io::fit_state(scope, &program, &model_path))?;
+        return fit::report(py, &fitted).map(Some);
     }
     let names = names.as_ref().map(|names| names.iter().map(String::as_str).collect::<Vec<_>>());
-    py.detach(|| io::load(scope, &program, &model_path, names.as_deref())).map_err(from_train)?;
+    detached(py, || io::load(scope, &program, &model_path, names.as_deref()))?;
     Ok(None)
 }
 
@@ -534,7 +536,7 @@ fn load_program_state<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let names = names_in(var_list)?;
     let path: &Path = &model_path;
-    let state = py.detach(|| io::load_state(path, names.as_deref())).map_err(from_train)?;
+    let state = detached(py, || io::load_state(path, names.as_deref()))?;
     let dict = PyDict::new(py);
     for (name, value) in &state {
         match value {

@@ -8,7 +8,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::error::{from_program, from_train};
+use crate::error::{detached_as, from_program, from_train};
 use crate::framework::attr::{attr_from_py, attr_to_py};
 use crate::framework::op_desc::{AttrType, PyOpDesc};
 use crate::framework::variable::names_of;
@@ -49,7 +49,7 @@ impl PyCoreOperator {
     ) -> PyResult<()> {
         let _ = place;
         let scope = scope.0.clone();
-        py.detach(|| train::executor::run_op(&self.0, &scope)).map_err(from_train)
+        detached_as(py, from_train, || train::executor::run_op(&self.0, &scope))
     }
 
     /// The operator's name in the table of operators.

@@ -8,13 +8,13 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 use pyo3::types::{PyDict, PyList, PyTuple};
-use tensor::{Tensor, Value};
+use tensor::{Tensor, Value, within_memory};
 use train::Feed;
 use train::TrainerJob;
 use train::parallel::{LossScale, Parallel, join, split};
 
 use crate::convert::Whole;
-use crate::error::{EOFException, from_train};
+use crate::error::{EOFException, from_tensor, from_train};
 use crate::feed::{fill, next_batch, program_arg, results, warn_if_empty};
 use crate::framework::context;
 use crate::framework::program::PyProgram;
@@ -156,7 +156,8 @@ pub(crate) fn run(
     let scope = &scope.get().0;
     parallel.check_nan_inf(settings.check_nan_inf);
     parallel.set_job(&settings.job);
-    let ran = py.detach(|| parallel.run(&program, scope, &mut feeds, &fetch));
+    let run = || parallel.run(&program, scope, &mut feeds, &fetch);
+    let ran = py.detach(|| within_memory(run)).map_err(from_tensor)?;
     let raised = taken(raised);
     let fetched = ran.map_err(|error| raised.unwrap_or_else(|| from_train(error)))?;
     answer(py, names, fetched, call.return_merged, call.return_numpy).map(Some)

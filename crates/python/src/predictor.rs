@@ -12,7 +12,7 @@ use tensor::{DType, Tensor};
 
 use crate::array::{PlainArray, copy_array, exact_array, look_at, to_numpy};
 use crate::ctr::frame_from_py;
-use crate::error::{from_ctr, from_tensor, from_train};
+use crate::error::{detached_as, from_ctr, from_tensor, from_train};
 use crate::feed::warn;
 use crate::tensor::PyTensor;
 
@@ -51,7 +51,7 @@ impl PyPredictor {
         threads: Option<usize>,
     ) -> PyResult<Self> {
         let files = ModelFiles { model: model_filename, params: params_filename };
-        let loaded = py.detach(|| Predictor::load_files(&dirname, files)).map_err(from_predict)?;
+        let loaded = detached_as(py, from_predict, || Predictor::load_files(&dirname, files))?;
         match threads {
             Some(0) => return Err(PyValueError::new_err("threads is at least 1")),
             Some(n) => loaded.set_threads(n),
@@ -102,14 +102,14 @@ impl PyPredictor {
                 if let Some(text) = self.0.warning(&frame) {
                     warn(py, &text)?;
                 }
-                py.detach(|| self.0.predict_table(&frame))
+                detached_as(py, from_predict, || self.0.predict_table(&frame))
             }
             None => {
                 let mut batch = self.batch(data)?;
-                py.detach(|| self.0.predict(&mut batch))
+                detached_as(py, from_predict, || self.0.predict(&mut batch))
             }
         };
-        let outputs = outputs.map_err(from_predict)?;
+        let outputs = outputs?;
         let mut arrays = outputs.iter().map(|output| to_numpy(py, output));
         match (arrays.next(), outputs.len()) {
             (Some(first), 1) => first,
@@ -122,7 +122,7 @@ impl PyPredictor {
 
     /// Takes over the model that is in the folder now. If it cannot be loaded, the old one stays.
     fn reload(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| self.0.reload()).map_err(from_predict)
+        detached_as(py, from_predict, || self.0.reload())
     }
 
     /// From now on newer models in the folder are taken over; it is looked at once in `every` seconds.

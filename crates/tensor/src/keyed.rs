@@ -4,6 +4,7 @@
 use crate::mix::mix;
 use crate::prefetch::prefetch;
 use crate::{Element, Error, OtherRows, Result, Rows, Shape, Tensor, is_row};
+use crate::{list_or_give_up, room_or_give_up, within_memory};
 
 /// Rows by their numbers in the whole table, and what all other rows read as.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,7 +37,8 @@ impl KeyedTable {
             return Err(Error::ShapeMismatch { expected, actual: value.shape() });
         }
         let n_slots = (n * 2).next_power_of_two().max(16);
-        let mut table = Self { height, ids, value, slots: vec![0; n_slots], others };
+        let slots = list_or_give_up(std::iter::repeat_n(0, n_slots));
+        let mut table = Self { height, ids, value, slots, others };
         for place in 0..n {
             let row = table.ids[place];
             let slot = table.slot(row);
@@ -64,11 +66,29 @@ impl KeyedTable {
         if u32::try_from(self.ids.len().saturating_add(ids.len())).is_err() {
             return Err(Error::TooManyElements(vec![self.ids.len() as i64, ids.len() as i64]));
         }
+        let n_before = self.ids.len();
+        let made = within_memory(|| self.make_rows(ids));
+        made.and_then(|made| made).inspect_err(|_| self.forget_from(n_before))
+    }
+
+    /// Forgets the rows that are not complete for want of memory.
+    fn forget_from(&mut self, n: usize) {
+        self.ids.truncate(n);
+        self.slots.fill(0);
+        for place in 0..n {
+            let slot = self.slot(self.ids[place]);
+            self.slots[slot] = place as u32 + 1;
+        }
+    }
+
+    fn make_rows(&mut self, ids: &[i64]) -> Result<Vec<i64>> {
         let (n_before, width) = (self.ids.len(), self.width());
-        let mut places = Vec::with_capacity(ids.len());
+        let mut places = Vec::new();
+        room_or_give_up(&mut places, ids.len());
         for &row in ids {
             let slot = self.slot(row);
             if self.slots[slot] == 0 {
+                room_or_give_up(&mut self.ids, 1);
                 self.ids.push(row);
                 self.slots[slot] = self.ids.len() as u32;
                 places.push(self.ids.len() as i64 - 1);
@@ -90,7 +110,7 @@ impl KeyedTable {
         if self.ids.len() * 2 <= self.slots.len() {
             return;
         }
-        self.slots = vec![0; self.slots.len() * 2];
+        self.slots = list_or_give_up(std::iter::repeat_n(0, self.slots.len() * 2));
         for place in 0..self.ids.len() {
             let slot = self.slot(self.ids[place]);
             self.slots[slot] = place as u32 + 1;

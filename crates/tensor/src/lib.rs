@@ -35,7 +35,9 @@ pub use float::{Float, Number};
 pub use keyed::{KeyedTable, ReadRows};
 pub use lod::Lod;
 pub use mix::{mix, unit};
-pub use no_memory::{give_up, out_of_memory, room_or_give_up, within_memory};
+pub use no_memory::{
+    give_up, list_or_give_up, out_of_memory, resize_or_give_up, room_or_give_up, within_memory,
+};
 pub use other_rows::{Dealt, OtherRow, OtherRows, RowStart, TakenIn};
 pub use packed::{Finish, PackedMatrix};
 pub use pool::Pool;

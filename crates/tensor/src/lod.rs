@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{Error, Result};
+use crate::{Error, Result, list_or_give_up};
 
 /// Offsets per level, outermost first: `[[0, 2, 5]]` is a sequence of 2 rows and one of 3.
 ///
@@ -36,7 +36,7 @@ impl Lod {
 
     /// Lengths of the sequences per level.
     pub fn lengths(&self) -> Vec<Vec<usize>> {
-        let level = |offsets: &Vec<usize>| offsets.windows(2).map(|w| w[1] - w[0]).collect();
+        let level = |offsets: &Vec<usize>| list_or_give_up(offsets.windows(2).map(|w| w[1] - w[0]));
         self.levels().iter().map(level).collect()
     }
 
@@ -92,7 +92,7 @@ fn offsets(lengths: impl IntoIterator<Item = usize>) -> Vec<usize> {
         end += length;
         end
     });
-    std::iter::once(0).chain(ends).collect()
+    list_or_give_up(std::iter::once(0).chain(ends))
 }
 
 #[cfg(test)]

@@ -41,6 +41,24 @@ pub fn room_or_give_up<T>(list: &mut Vec<T>, n: usize) {
     }
 }
 
+/// Collects a list that is as long as its input, or gives up.
+pub fn list_or_give_up<T>(items: impl IntoIterator<Item = T>) -> Vec<T> {
+    let (mut items, mut list) = (items.into_iter(), Vec::new());
+    while let Some(item) = items.next() {
+        if list.len() == list.capacity() {
+            room_or_give_up(&mut list, items.size_hint().0.saturating_add(1));
+        }
+        list.push(item);
+    }
+    list
+}
+
+/// Makes a list `n` elements long, as [`Vec::resize`] does, or gives up.
+pub fn resize_or_give_up<T: Clone>(list: &mut Vec<T>, n: usize, value: T) {
+    room_or_give_up(list, n.saturating_sub(list.len()));
+    list.resize(n, value);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -53,6 +71,11 @@ mod tests {
         assert!(matches!(made, Err(Error::NoMemory { n_bytes }) if n_bytes >= 1 << 53), "{made:?}");
         let grown = within_memory(|| Tensor::full([1, 1 << 25], 0.0f32).grow_rows(1 << 25));
         assert!(matches!(grown, Err(Error::NoMemory { .. })), "{grown:?}");
+        let listed = within_memory(|| list_or_give_up(0u64..1 << 60).len());
+        assert!(matches!(listed, Err(Error::NoMemory { .. })), "{listed:?}");
+        let resized = within_memory(|| resize_or_give_up(&mut vec![1u64], 1 << 60, 0));
+        assert!(matches!(resized, Err(Error::NoMemory { .. })), "{resized:?}");
+        assert_eq!(list_or_give_up((0..9).filter(|k| k % 2 == 0)), [0, 2, 4, 6, 8]);
         assert_eq!(within_memory(|| 3), Ok(3));
         let panicked = catch_unwind(|| within_memory(|| resume_unwind(Box::new("a bug"))).is_ok());
         assert!(panicked.is_err_and(|panic| out_of_memory(&*panic).is_none()));

@@ -1,6 +1,6 @@
 //! Keyed rows (`SelectedRows`): the gradient of a table of which a batch touched a few rows.
 
-use crate::{Element, Error, Result, Shape, Tensor};
+use crate::{Element, Error, Result, Shape, Tensor, resize_or_give_up, room_or_give_up};
 
 /// Row ids with one row of values each; ids may repeat until the rows are merged.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -153,6 +153,7 @@ fn add_up<'a, T>(
 {
     let n_unique = scratch.unique.len();
     out.ids.clear();
+    room_or_give_up(&mut out.ids, n_unique);
     out.ids.extend_from_slice(&scratch.unique);
     let data = out.value.resize_zeroed::<T>(Shape::from([n_unique, width]));
     let targets = &mut scratch.target.iter();
@@ -180,14 +181,16 @@ impl MergeScratch {
         let n = ids.clone().count();
         let n_slots = (n * 2).next_power_of_two().max(16);
         self.slots.clear();
-        self.slots.resize(n_slots, 0);
+        resize_or_give_up(&mut self.slots, n_slots, 0);
         self.unique.clear();
         self.target.clear();
+        room_or_give_up(&mut self.target, n);
         for &id in ids {
             let mut at = mix(id) as usize & (n_slots - 1);
             let position = loop {
                 match self.slots[at] {
                     0 => {
+                        room_or_give_up(&mut self.unique, 1);
                         self.unique.push(id);
                         self.slots[at] = self.unique.len() as u32;
                         break self.unique.len() as u32 - 1;
@@ -203,9 +206,11 @@ impl MergeScratch {
     /// Decides where each distinct id goes, and puts `unique` in that order.
     fn order(&mut self, sorted: bool) {
         self.place.clear();
+        room_or_give_up(&mut self.place, self.unique.len());
         self.place.extend(0..self.unique.len() as u32);
         if sorted {
             self.pairs.clear();
+            room_or_give_up(&mut self.pairs, self.unique.len());
             self.pairs.extend(self.unique.iter().copied().zip(0..));
             sort_by_id(&mut self.pairs, &mut self.others);
             for (place, &(id, position)) in self.pairs.iter().enumerate() {
@@ -230,7 +235,7 @@ fn sort_by_id(pairs: &mut Vec<(i64, u32)>, others: &mut Vec<(i64, u32)>) {
     if pairs.len() < PAIRS_MIN || n_digits > DIGITS_MAX {
         return pairs.sort_unstable();
     }
-    others.resize(pairs.len(), (0, 0));
+    resize_or_give_up(others, pairs.len(), (0, 0));
     for digit in 0..n_digits {
         const N: usize = 1 << DIGIT_BITS;
         let digit = |id: i64| (id >> (digit * DIGIT_BITS)) as usize & (N - 1);

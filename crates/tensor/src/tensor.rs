@@ -132,10 +132,11 @@ impl Tensor {
 
     /// Resizes to a shape and an element type that is known when the program runs.
     pub fn resize_as(&mut self, dtype: DType, shape: Shape) {
+        // First: without memory, the tensor stays as it is.
+        self.buffer.resize(shape.n_elements() * dtype.size());
         self.dtype = dtype;
         self.shape = shape;
         self.lod = Lod::NONE;
-        self.buffer.resize(shape.n_elements() * dtype.size());
     }
 
     /// Like [`Tensor::resize`], with every element zero.

@@ -265,6 +265,13 @@ pub enum Error {
     OtherModel { path: PathBuf, missing: String, saved: String },
 
     #[error(
+        "Load operator fail to open file {}: the folder {} has no such file. It has {found}. {advice}",
+        path.display(),
+        path.parent().unwrap_or(path).display()
+    )]
+    OtherFiles { path: PathBuf, found: String, advice: String },
+
+    #[error(
         "LoadCombine operator fails to open file {}, please check whether the model file is \
          complete or damaged. ({source})", path.display()
     )]

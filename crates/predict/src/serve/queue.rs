@@ -11,7 +11,7 @@ use tensor::Tensor;
 use super::budget::{Held, NoMemory};
 use super::metrics::Metrics;
 use crate::batch::Samples;
-use crate::compute::{have_rows, rows_of_all};
+use crate::compute::rows_of_all;
 use crate::error::Error;
 use crate::model::Model;
 
@@ -242,6 +242,7 @@ fn predict_joined(taken: &[Waiting], joined: &mut Option<Samples>) -> Option<Vec
     let mut batch = joined.take().filter(is_of_use).unwrap_or_else(|| model.batch());
     batch.join(taken.iter().map(|waiting| &waiting.batch));
     let outputs = guarded(model, &mut batch);
+    let outputs = outputs.ok().filter(|outputs| batch.can_be_split(outputs, n_samples));
     *joined = Some(batch).filter(is_of_use);
-    outputs.ok().filter(|outputs| have_rows(outputs, n_samples))
+    outputs
 }

@@ -4,7 +4,7 @@
 
 use std::cmp::Ordering;
 
-use tensor::{AxisSplit, DType, Number};
+use tensor::{AxisSplit, DType, Number, room_or_give_up};
 
 use super::{Grad, Infer, Keep, Kernel, Op, Run, dims, for_float, for_number, traits};
 use crate::error::{Error, Result};
@@ -56,10 +56,12 @@ fn sort<T: Number>(
     let inner = around.inner;
     for start in (0..around.n_vectors()).map(|vector| around.start(vector)) {
         places.clear();
+        room_or_give_up(&mut places, around.size);
         places.extend(0..around.size);
-        places.sort_by(|&a, &b| {
+        // A stable sort would need memory.
+        places.sort_unstable_by(|&a, &b| {
             let order = order(x[start + a * inner], x[start + b * inner]);
-            if descending { order.reverse() } else { order }
+            if descending { order.reverse().then(a.cmp(&b)) } else { order.then(a.cmp(&b)) }
         });
         for (k, &place) in places.iter().enumerate() {
             out[start + k * inner] = x[start + place * inner];

@@ -4,7 +4,7 @@
 //! the elements there. Gradient of both: dX[Index[i]] += dOut[i]; but `gather` with `overwrite`,
 //! which is Fluid's default, lets the last of equal indices win: dX[Index[i]] = dOut[i].
 
-use tensor::{DType, Element, Shape, Tensor};
+use tensor::{DType, Element, Shape, Tensor, list_or_give_up};
 
 use super::gather_rows::{BadId, check_ids, gather_rows, scatter_add_rows};
 use super::sizes;
@@ -96,7 +96,7 @@ pub(super) fn places(run: &Run<'_>, x: Shape, depth: usize) -> Result<Vec<i64>> 
     if depth == 0 {
         let n = index.shape().flatten_2d(index.shape().rank() - 1).0;
         Tensor::check_room(DType::I64, Shape::from([n]))?;
-        return Ok(vec![0; n]);
+        return Ok(list_or_give_up(std::iter::repeat_n(0, n)));
     }
     for (position, &at) in all.iter().enumerate() {
         if at < 0 || at >= x.dim(position % depth) as i64 {
@@ -104,7 +104,7 @@ pub(super) fn places(run: &Run<'_>, x: Shape, depth: usize) -> Result<Vec<i64>> 
         }
     }
     let row = |at: &[i64]| at.iter().zip(x.dims()).fold(0, |row, (i, &dim)| row * dim as i64 + i);
-    Ok(all.chunks_exact(depth).map(row).collect())
+    Ok(list_or_give_up(all.chunks_exact(depth).map(row)))
 }
 
 fn collect(run: &mut Run<'_>, rows: &[i64], shape: Shape, width: usize) -> Result<()> {

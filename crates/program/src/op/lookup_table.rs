@@ -13,7 +13,7 @@
 
 use std::collections::HashMap;
 
-use tensor::{DType, KeyedTable, ReadRows, Rows, Shape, Tensor, Value};
+use tensor::{DType, KeyedTable, ReadRows, Rows, Shape, Tensor, Value, room_or_give_up};
 
 use super::gather_rows::{BadId, check_ids, gather_rows, scatter_add_rows};
 use super::remote_table;
@@ -149,7 +149,11 @@ fn look_up_keys(
             Err(Error::BadValue { rule, var: var.to_string(), position, value: *id as f64 })
         }
     };
-    let places: Vec<i64> = ids.iter().enumerate().map(place).collect::<Result<_>>()?;
+    let mut places = Vec::new();
+    room_or_give_up(&mut places, ids.len());
+    for id in ids.iter().enumerate() {
+        places.push(place(id)?);
+    }
     out.try_resize_as(rows.value.dtype(), with_width(outer, width)?)?;
     let row_bytes = width * rows.value.dtype().size();
     gather_rows(rows.value.bytes(), row_bytes, &places, Some(PADDING), out.bytes_mut())
@@ -270,6 +274,7 @@ fn sparse_grad(run: &mut Run<'_>, width: usize) -> Result<()> {
     for_int!(ids.dtype(), run.input_name("Ids"), I => {
         let ids = ids.data::<I>()?;
         check_ids(ids, height, padding).map_err(|bad| beyond(run, bad, height))?;
+        room_or_give_up(&mut rows.ids, ids.len());
         rows.ids.extend(ids.iter().map(|&id| i64::from(id)));
         Ok(())
     })?;

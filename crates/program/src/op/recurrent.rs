@@ -1,6 +1,6 @@
 //! Common parts of recurrent ops: steps of many sequences as batches, and their activations.
 
-use tensor::Float;
+use tensor::{Float, list_or_give_up, room_or_give_up};
 
 use crate::error::{Error, Result};
 
@@ -21,10 +21,12 @@ impl Steps {
     /// The batches of sequences with these (checked) offsets; from their ends if `reverse`.
     pub(super) fn new(offsets: &[usize], reverse: bool) -> Self {
         let length = |sequence: usize| offsets[sequence + 1] - offsets[sequence];
-        let mut order: Vec<usize> = (0..offsets.len() - 1).collect();
-        order.sort_by_key(|&sequence| std::cmp::Reverse(length(sequence)));
+        let mut order: Vec<usize> = list_or_give_up(0..offsets.len() - 1);
+        // A stable sort would need memory.
+        order.sort_unstable_by_key(|&sequence| (std::cmp::Reverse(length(sequence)), sequence));
         let n_steps = order.first().map_or(0, |&longest| length(longest));
         let (mut rows, mut starts) = (Vec::new(), vec![0]);
+        room_or_give_up(&mut rows, offsets.last().copied().unwrap_or(0));
         for t in 0..n_steps {
             for &sequence in order.iter().take_while(|&&sequence| length(sequence) > t) {
                 let first = offsets[sequence];

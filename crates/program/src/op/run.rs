@@ -5,7 +5,9 @@
 
 use std::sync::Arc;
 
-use tensor::{Element, LENT_BYTES_MIN, MergeScratch, PackedMatrix, Rows, Tensor, Value};
+use tensor::{
+    Element, LENT_BYTES_MIN, MergeScratch, PackedMatrix, Rows, Tensor, Value, within_memory,
+};
 
 use super::{Host, Wiring};
 use crate::attr::Attrs;
@@ -424,7 +426,10 @@ impl<'a> Run<'a> {
             }
             n_taken += 1;
         }
-        let result = taken.and_then(|()| change(self, tensors.each_mut()));
+        // Without memory, too, parameters go back where they were.
+        let result = taken.and_then(|()| {
+            within_memory(|| change(self, tensors.each_mut())).map_err(Error::from)?
+        });
         for ((_, output), tensor) in ports.into_iter().zip(tensors).take(n_taken) {
             self.put(output, tensor);
         }

@@ -1,6 +1,6 @@
 //! `sequence_concat`: sequence i of Out is sequence i of every X, one after the other.
 
-use tensor::Lod;
+use tensor::{Lod, list_or_give_up};
 
 use super::ragged::{self, Ragged};
 use super::{Grad, Infer, Keep, Kernel, Op, Run, for_float, for_number, traits};
@@ -83,7 +83,7 @@ fn all_offsets<'r>(run: &'r Run<'_>) -> Result<Vec<&'r [usize]>> {
 /// Offsets of the joined sequences: offsets add up, since lengths do.
 fn join(all: &[&[usize]]) -> Vec<usize> {
     let n = all.first().map_or(0, |offsets| offsets.len());
-    (0..n).map(|index| all.iter().map(|offsets| offsets[index]).sum()).collect()
+    list_or_give_up((0..n).map(|index| all.iter().map(|offsets| offsets[index]).sum()))
 }
 
 /// dX = the parts of dOut that came from it.

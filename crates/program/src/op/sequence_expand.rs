@@ -3,7 +3,7 @@
 //! Sequence i of X (row i, if X has no sequences) is repeated once per step of sequence i of that
 //! level; `ref_level` -1 is the innermost. If X has sequences, each copy is one of Out's.
 
-use tensor::Lod;
+use tensor::{Lod, room_or_give_up};
 
 use super::ragged;
 use super::{Grad, Infer, Keep, Kernel, Op, Run, for_float, for_number, traits};
@@ -40,7 +40,10 @@ impl Op for SequenceExpand {
         })?;
         if has_lod {
             let mut lengths = Vec::new();
-            copies.for_each(|_, n_rows| lengths.push(n_rows));
+            copies.for_each(|_, n_rows| {
+                room_or_give_up(&mut lengths, 1);
+                lengths.push(n_rows);
+            });
             out.set_lod(Lod::from_lengths(lengths));
         }
         run.put("Out", out);

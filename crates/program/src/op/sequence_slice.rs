@@ -1,6 +1,6 @@
 //! `sequence_slice`: Length\[i\] steps of sequence i, from step Offset\[i\] on.
 
-use tensor::Lod;
+use tensor::{Lod, room_or_give_up};
 
 use super::{Grad, Infer, Keep, Kernel, Op, Run, for_float, for_number, ragged, sizes, traits};
 use crate::error::{Error, Result};
@@ -60,7 +60,8 @@ fn slices(run: &Run<'_>) -> Result<Vec<(usize, usize)>> {
             return Err(run.shapes("one number for each sequence of X is needed", port, "X"));
         }
     }
-    let mut slices = Vec::with_capacity(n);
+    let mut slices = Vec::new();
+    room_or_give_up(&mut slices, n);
     for (position, pair) in sequences.windows(2).enumerate() {
         let bad = |port, value: i64| Error::BadValue {
             rule: "a slice must lie inside of its sequence",

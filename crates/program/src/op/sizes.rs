@@ -1,6 +1,6 @@
 //! Sizes that an op takes from its attributes, or from tensors when the program computes them.
 
-use tensor::{DType, Shape, Tensor};
+use tensor::{DType, Shape, Tensor, list_or_give_up};
 
 use super::{Infer, Run, for_int};
 use crate::attr::Attrs;
@@ -33,7 +33,7 @@ pub(super) fn axis(attr: &str, axis: i64, rank: usize) -> Result<usize> {
 /// The integers in a tensor of either width.
 pub(super) fn integers(tensor: &Tensor, var: &str) -> Result<Vec<i64>> {
     for_int!(tensor.dtype(), var, T => {
-        Ok(tensor.data::<T>()?.iter().map(|&value| i64::from(value)).collect())
+        Ok(list_or_give_up(tensor.data::<T>()?.iter().map(|&value| i64::from(value))))
     })
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use tensor::{DType, Shape, Tensor};
+use tensor::{DType, Shape, Tensor, give_up, room_or_give_up};
 
 use super::{Infer, Op, Run, for_int, for_number, traits};
 use crate::attr::Attrs;

@@ -11,7 +11,7 @@ use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString};
 use tensor::Tensor;
 
 use crate::array::copy_array;
-use crate::error::{from_ctr, from_data, from_tensor};
+use crate::error::{detached_as, from_ctr, from_data, from_tensor};
 
 /// 2⁵³: a float holds all whole numbers up to it.
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
@@ -30,7 +30,7 @@ pub(crate) fn frame_from_py(
     let py = table.py();
     if let Some(names) = file_names(table)? {
         let stores = stores::stores(&env::process);
-        return py.detach(|| DataFrame::read_list(&names, &stores)).map_err(from_data);
+        return detached_as(py, from_data, || DataFrame::read_list(&names, &stores));
     }
     if let Some(rows) = rows_of(table)? {
         return frame_of_rows(rows, encoding).map_err(from_ctr);
@@ -157,9 +157,19 @@ fn is_rounded(values: &Bound<'_, PyAny>, array: &Bound<'_, PyAny>) -> PyResult<b
     Ok(floats.iter().any(|number| number.abs() >= EXACT_MAX))
 }
 
+/// Whether numpy made the text `nan` of missing values in a list of texts.
+fn is_written_out(values: &Bound<'_, PyAny>, array: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let Ok(list) = values.cast::<PyList>() else { return Ok(false) };
+    let kind: String = array.getattr("dtype")?.getattr("kind")?.extract()?;
+    let is_text = |item: &Bound<'_, PyAny>| item.is_instance_of::<PyString>();
+    let is_nan = |item: &Bound<'_, PyAny>| item.extract().is_ok_and(f64::is_nan);
+    let all = || list.iter().all(|item| is_text(&item) || is_nan(&item));
+    Ok(kind == "U" && !list.iter().all(|item| is_text(&item)) && all())
+}
+
 fn column(name: &str, values: &Bound<'_, PyAny>) -> PyResult<Values> {
     let mut array = array_of(values)?;
-    if is_rounded(values, &array)? {
+    if is_rounded(values, &array)? || is_written_out(values, &array)? {
         array = values.py().import("numpy")?.call_method1("array", (values, "object"))?;
     }
     let shape: Vec<usize> = array.getattr("shape")?.extract()?;

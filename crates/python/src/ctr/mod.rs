@@ -16,10 +16,10 @@ use numpy::PyArray1;
 use pyo3::exceptions::{PyRuntimeError, PySystemExit, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
-use pyo3::types::PyDict;
+use pyo3::types::{PyBool, PyDict, PyString};
 
 use crate::convert::Whole;
-use crate::error::{from_ctr, from_fleet};
+use crate::error::{detached_as, from_ctr, from_fleet};
 use crate::feed::warn;
 use crate::framework::program::PyProgram;
 use crate::signals::{Raised, SIGNALS_EVERY, signalled, taken};
@@ -147,38 +147,49 @@ impl PyCtr {
 #[pymethods]
 impl PyCtr {
     #[new]
-    #[pyo3(signature = (target, model="deepfm", *, loss="log", positive=None, epochs=None,
+    #[pyo3(signature = (target, model=None, *, loss=None, positive=None, epochs=None,
         batch_size=None, learning_rate=None, dim=None, hidden=None, l2=None, ids=None,
-        validation=None, patience=None, seed=None, columns=None, mode="sync", verbose=true, **others))]
+        validation=None, patience=None, seed=None, columns=None, mode=None, verbose=None, **others),
+        text_signature = "(target, model='deepfm', *, loss='log', positive=None, epochs=None, \
+        batch_size=None, learning_rate=None, dim=None, hidden=None, l2=None, ids=None, \
+        validation=None, patience=None, seed=None, columns=None, mode='sync', verbose=True, **others)")]
     fn new(
-        target: &str,
-        model: &str,
-        loss: &str,
+        target: &Bound<'_, PyAny>,
+        model: Option<&Bound<'_, PyAny>>,
+        loss: Option<&Bound<'_, PyAny>>,
         positive: Option<&Bound<'_, PyAny>>,
-        epochs: Option<Whole>,
-        batch_size: Option<Whole>,
-        learning_rate: Option<f32>,
-        dim: Option<Whole>,
-        hidden: Option<Vec<i64>>,
-        l2: Option<f32>,
-        ids: Option<Whole>,
-        validation: Option<f64>,
-        patience: Option<Whole>,
-        seed: Option<Whole>,
-        columns: Option<BTreeMap<String, String>>,
-        mode: &str,
-        verbose: bool,
+        epochs: Option<&Bound<'_, PyAny>>,
+        batch_size: Option<&Bound<'_, PyAny>>,
+        learning_rate: Option<&Bound<'_, PyAny>>,
+        dim: Option<&Bound<'_, PyAny>>,
+        hidden: Option<&Bound<'_, PyAny>>,
+        l2: Option<&Bound<'_, PyAny>>,
+        ids: Option<&Bound<'_, PyAny>>,
+        validation: Option<&Bound<'_, PyAny>>,
+        patience: Option<&Bound<'_, PyAny>>,
+        seed: Option<&Bound<'_, PyAny>>,
+        columns: Option<&Bound<'_, PyAny>>,
+        mode: Option<&Bound<'_, PyAny>>,
+        verbose: Option<&Bound<'_, PyAny>>,
         others: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
         refuse_others(others)?;
-        let mut settings = Ctr::for_loss(target, Loss::from_name(loss).map_err(from_ctr)?);
-        settings.architecture = Architecture::from_name(model).map_err(from_ctr)?;
-        settings.mode = ::ctr::mode_from_name(mode).map_err(from_ctr)?;
-        settings.positive = match positive {
-            Some(value) => Some(value.str()?.extract()?),
-            None => None,
+        let name = |setting, value: Option<&Bound<'_, PyAny>>| {
+            value.map(|value| text(setting, value)).transpose()
         };
-        for (name, kind) in columns.unwrap_or_default() {
+        let loss = name("loss", loss)?.map(|loss| Loss::from_name(&loss).map_err(from_ctr));
+        let loss = loss.transpose()?.unwrap_or_default();
+        let mut settings = Ctr::for_loss(&text("target", target)?, loss);
+        if let Some(model) = name("model", model)? {
+            settings.architecture = Architecture::from_name(&model).map_err(from_ctr)?;
+        }
+        if let Some(mode) = name("mode", mode)? {
+            settings.mode = ::ctr::mode_from_name(&mode).map_err(from_ctr)?;
+        }
+        settings.positive = positive.map(positive_of).transpose()?;
+        let kinds = columns.map(|value| given("columns", "a dict of names and kinds", value));
+        let kinds: BTreeMap<String, String> = kinds.transpose()?.unwrap_or_default();
+        for (name, kind) in kinds {
             settings.kinds.insert(name, FeatureKind::from_name(&kind).map_err(from_ctr)?);
         }
         set(&mut settings.epochs, epochs, "epochs")?;
@@ -186,11 +197,20 @@ impl PyCtr {
         set(&mut settings.dim, dim, "dim")?;
         set(&mut settings.patience, patience, "patience")?;
         set(&mut settings.seed, seed, "seed")?;
-        settings.learning_rate = learning_rate.unwrap_or(settings.learning_rate);
-        settings.l2 = l2.unwrap_or(settings.l2);
-        settings.hidden = hidden.unwrap_or(settings.hidden);
-        settings.n_ids = ids.map(|ids| ids.positive("ids")).transpose()?;
-        settings.validation = validation;
+        let number = |name, value: &Bound<'_, PyAny>| given::<f64>(name, "a number", value);
+        if let Some(value) = learning_rate {
+            settings.learning_rate = number("learning_rate", value)? as f32;
+        }
+        if let Some(value) = l2 {
+            settings.l2 = number("l2", value)? as f32;
+        }
+        if let Some(value) = hidden {
+            settings.hidden = given("hidden", "a list of whole numbers", value)?;
+        }
+        settings.n_ids = ids.map(|ids| whole("ids", ids)?.positive("ids")).transpose()?;
+        settings.validation = validation.map(|value| number("validation", value)).transpose()?;
+        let verbose = verbose.map(|value| given("verbose", "True or False", value));
+        let verbose = verbose.transpose()?.unwrap_or(true);
         settings.check().map_err(from_ctr)?;
         Ok(Self(Mutex::new(CtrState { settings, verbose, fitted: None })))
     }
@@ -228,7 +248,7 @@ impl PyCtr {
         let (py, frame) = (data.py(), self.frame(data)?);
         let predicted = self.with(py, |fitted| {
             let model = &mut fitted.model;
-            py.detach(|| model.predict(&frame)).map_err(from_ctr)
+            detached_as(py, from_ctr, || model.predict(&frame))
         })?;
         Ok(PyArray1::from_vec(py, predicted))
     }
@@ -238,7 +258,7 @@ impl PyCtr {
         let (py, frame) = (data.py(), self.frame(data)?);
         self.with(py, |fitted| {
             let model = &mut fitted.model;
-            py.detach(|| model.auc(&frame)).map_err(from_ctr)
+            detached_as(py, from_ctr, || model.auc(&frame))
         })
     }
 
@@ -247,7 +267,7 @@ impl PyCtr {
         let (py, frame) = (data.py(), self.frame(data)?);
         self.with(py, |fitted| {
             let model = &mut fitted.model;
-            py.detach(|| model.rmse(&frame)).map_err(from_ctr)
+            detached_as(py, from_ctr, || model.rmse(&frame))
         })
     }
 
@@ -256,14 +276,14 @@ impl PyCtr {
         self.with(py, |fitted| {
             // A model may be moved to another thread, but not shared.
             let model = &mut fitted.model;
-            py.detach(move || model.save(&dirname)).map_err(from_ctr)
+            detached_as(py, from_ctr, move || model.save(&dirname))
         })
     }
 
     /// A model that was saved.
     #[staticmethod]
     fn load(py: Python<'_>, dirname: PathBuf) -> PyResult<Self> {
-        let model = py.detach(|| CtrModel::load(&dirname)).map_err(from_ctr)?;
+        let model = detached_as(py, from_ctr, || CtrModel::load(&dirname))?;
         let settings = Ctr::new(&model.encoding().target.name);
         let fitted = Some(Fitted::new(py, model)?);
         Ok(Self(Mutex::new(CtrState { settings, verbose: true, fitted })))
@@ -330,6 +350,19 @@ const SETTINGS: [&str; 17] = [
     "verbose",
 ];
 
+/// The value of the target that counts as 1, as it is written in a file.
+fn positive_of(value: &Bound<'_, PyAny>) -> PyResult<String> {
+    let number = value.py().import("numbers")?.getattr("Real")?;
+    let truth = value.py().import("numpy")?.getattr("bool_")?;
+    let is_one = value.is_instance_of::<PyString>()
+        || value.is_instance(&number)?
+        || value.is_instance(&truth)?;
+    if is_one {
+        return value.str()?.extract();
+    }
+    Err(wrong_type("positive", "one value of the target, a text or a number", value))
+}
+
 fn refuse_others(others: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
     let Some((name, _)) = others.and_then(|others| others.iter().next()) else { return Ok(()) };
     let name: String = name.extract()?;
@@ -338,9 +371,40 @@ fn refuse_others(others: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
     Err(PyTypeError::new_err(format!("CTR has no setting `{name}`.{near} There are: {all}")))
 }
 
-fn set<T: TryFrom<i64>>(setting: &mut T, given: Option<Whole>, name: &str) -> PyResult<()> {
-    if let Some(given) = given {
-        *setting = given.fit(name)?;
+fn set<T: TryFrom<i64>>(
+    setting: &mut T,
+    value: Option<&Bound<'_, PyAny>>,
+    name: &str,
+) -> PyResult<()> {
+    if let Some(value) = value {
+        *setting = whole(name, value)?.fit(name)?;
     }
     Ok(())
+}
+
+fn whole(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Whole> {
+    const EXPECTED: &str = "a whole number";
+    if value.is_instance_of::<PyBool>() {
+        return Err(wrong_type(name, EXPECTED, value));
+    }
+    given(name, EXPECTED, value)
+}
+
+fn text(name: &str, value: &Bound<'_, PyAny>) -> PyResult<String> {
+    given(name, "a text", value)
+}
+
+/// A setting; one of another type is refused by its name.
+fn given<'py, T: for<'a> FromPyObject<'a, 'py>>(
+    name: &str,
+    expected: &str,
+    value: &Bound<'py, PyAny>,
+) -> PyResult<T> {
+    value.extract().map_err(|_| wrong_type(name, expected, value))
+}
+
+fn wrong_type(name: &str, expected: &str, value: &Bound<'_, PyAny>) -> PyErr {
+    let shown = value.repr().map(|text| text.to_string()).unwrap_or_default();
+    let kind = value.get_type();
+    PyTypeError::new_err(format!("{name} must be {expected}, not {shown} ({kind})"))
 }

@@ -9,7 +9,10 @@ use std::sync::Arc;
 use program::distributed::{TableTooLarge, WHOLE_BYTES_MAX, table_bytes};
 use program::op::{Untouched, host_error, row_init};
 use program::{OpDesc, Program};
-use tensor::{DType, Dealt, KeyedTable, OtherRow, OtherRows, RowInit, RowStart, TakenIn, Value};
+use tensor::{
+    DType, Dealt, KeyedTable, OtherRow, OtherRows, RowInit, RowStart, TakenIn, Value,
+    list_or_give_up, within_memory,
+};
 
 use super::step::Step;
 
@@ -94,7 +97,7 @@ impl KeyedUpdate {
         let Value::Rows(rows) = &vars[grad] else {
             return Err(too_large(step, table, "its gradient is dense".to_string()));
         };
-        let ids = rows.ids.clone();
+        let ids = list_or_give_up(rows.ids.iter().copied());
         let mut slots: Vec<usize> = vec![param];
         for slot in step.wiring.read().filter(|&slot| matches!(vars[slot], Value::Keyed(_))) {
             if !slots.contains(&slot) {
@@ -107,18 +110,22 @@ impl KeyedUpdate {
                 tables.push((slot, table));
             }
         }
-        let places = make_rows(&mut tables, &ids, walks);
+        let places = within_memory(|| make_rows(&mut tables, &ids, walks)).and_then(|made| made);
         let n_rows = tables.first().map_or(0, |(_, table)| table.ids().len() as i64);
         let mut update = Self { tables, grad, ids, height: 0 };
         for (slot, table) in &mut update.tables {
             vars[*slot] = Value::Tensor(mem::take(Arc::make_mut(table).value_mut()));
         }
+        let (places, result) = match places {
+            Ok(places) => (places, Ok(())),
+            Err(error) => (Vec::new(), Err(error)),
+        };
         if let Value::Rows(rows) = &mut vars[grad] {
             update.height = mem::replace(&mut rows.height, n_rows);
-            rows.ids = places.as_ref().map_or_else(|_| Vec::new(), Vec::clone);
+            rows.ids = places;
         }
-        match places {
-            Ok(_) => Ok(Some(update)),
+        match result {
+            Ok(()) => Ok(Some(update)),
             Err(error) => {
                 update.end(vars);
                 Err(error.into())

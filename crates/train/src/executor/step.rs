@@ -11,7 +11,7 @@ use program::op::{Host, Op, Run, Spare, Wiring};
 use program::remote::Remote;
 use program::trainers::Trainers;
 use program::{Error as ProgramError, OpDesc};
-use tensor::{DType, PackedMatrix, Tensor, Value, out_of_memory};
+use tensor::{DType, PackedMatrix, Tensor, Value, out_of_memory, within_memory};
 
 use super::borrow::Borrows;
 use super::keyed::{self, KeyedPart, KeyedUpdate};
@@ -170,7 +170,12 @@ fn run_step(
         KeyedPart::Update => KeyedUpdate::begin(step, vars)?,
         _ => None,
     };
-    let mut result = step.op.run(&mut Run::new(&step.desc, &step.wiring, vars, spare, world));
+    let mut run = || step.op.run(&mut Run::new(&step.desc, &step.wiring, vars, spare, world));
+    let mut result = match &update {
+        // Without memory, too, its rows go back.
+        Some(_) => within_memory(run).unwrap_or_else(|error| Err(error.into())),
+        None => run(),
+    };
     if checks && result.is_ok() {
         result = check_finite(step, vars);
     }

@@ -45,6 +45,13 @@ pub(super) fn create(path: &Path) -> io::Result<File> {
     File::create(path)
 }
 
+/// Whether there is memory for some more threads. Where there is none for what the system keeps of a thread, it ends the
+/// process.
+pub(super) fn has_room_for_threads() -> bool {
+    const THREADS_BYTES: usize = 32 << 20;
+    Vec::<u8>::new().try_reserve_exact(THREADS_BYTES).is_ok()
+}
+
 /// A file of this size takes the system long to remove.
 const LARGE_BYTES: u64 = 16 << 20;
 
@@ -52,7 +59,8 @@ const LARGE_BYTES: u64 = 16 << 20;
 pub(super) fn rename(from: &Path, to: &Path) -> io::Result<()> {
     before(&Change::Rename(from, to))?;
     let is_large = fs::metadata(to).is_ok_and(|old| old.is_file() && old.len() >= LARGE_BYTES);
-    let old = is_large.then(|| File::open(to).ok()).flatten();
+    let is_later = is_large && has_room_for_threads();
+    let old = is_later.then(|| File::open(to).ok()).flatten();
     fs::rename(from, to)?;
     if let Some(old) = old {
         // The last process that has it open waits for its removal. Without a thread that is this one.
@@ -61,28 +69,27 @@ pub(super) fn rename(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Gives a folder another name; what has that name is not there. Where the system cannot (a quota of its own), the files
-/// are copied.
-pub(super) fn move_folder(from: &Path, to: &Path) -> io::Result<()> {
+/// Gives a file another name; what has that name does not matter. Where the system cannot (a quota of its own), the
+/// file is copied, and is durable then.
+pub(super) fn move_file(from: &Path, to: &Path) -> io::Result<()> {
     match rename(from, to) {
-        Err(error) if error.kind() == io::ErrorKind::CrossesDevices => copy_folder(from, to),
+        Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
+            fs::copy(from, to)?;
+            sync(to)
+        }
         moved => moved,
     }
 }
 
-/// Copies all files of a folder; they are durable then.
-fn copy_folder(from: &Path, to: &Path) -> io::Result<()> {
-    create_dir_all(to)?;
-    for entry in fs::read_dir(from)? {
-        let (entry, path) = entry.map(|entry| (entry.path(), to.join(entry.file_name())))?;
-        if entry.is_dir() {
-            copy_folder(&entry, &path)?;
-        } else {
-            fs::copy(&entry, &path)?;
-            sync(&path)?;
+/// Replaces a file at one moment. Where that needs a copy, this is `beside` it first.
+pub(super) fn replace_file(from: &Path, to: &Path, beside: &Path) -> io::Result<()> {
+    match rename(from, to) {
+        Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
+            move_file(from, beside)?;
+            rename(beside, to)
         }
+        moved => moved,
     }
-    sync(to)
 }
 
 /// Gives a file the name of a folder, and the folder the name of the file, at one moment where the system can. Where

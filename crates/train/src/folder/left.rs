@@ -5,8 +5,7 @@ use std::path::Path;
 use rustix::fs::{FsWord, NFS_SUPER_MAGIC, statfs};
 
 use super::place::finish;
-use super::stage::clean;
-use super::{lock, saving_of};
+use super::{lock, spot};
 
 /// File systems of several machines: FUSE, CIFS, SMB2, Ceph, Lustre, 9P. Their locks may hold on one machine only.
 const OF_SEVERAL_MACHINES: [FsWord; 6] =
@@ -15,17 +14,16 @@ const OF_SEVERAL_MACHINES: [FsWord; 6] =
 /// Finishes a save that was committed and removes one that was not, unless its process lives. This is for readers: what
 /// they may not change, or cannot be sure of, stays for the next save.
 pub(super) fn tidy(dir: &Path) {
-    let saving = saving_of(dir);
-    if !saving.is_dir() || !is_on_one_machine(dir) {
+    if !spot::is_anything(dir) || !is_on_one_machine(dir) {
         return;
     }
-    let Some(_lock) = lock::at_once(&saving) else { return };
-    if finish(dir).is_ok() {
-        clean(&saving);
+    let Some(lock) = lock::at_once(dir) else { return };
+    if finish(dir, &lock).is_ok() {
+        spot::clean_inside(dir);
     }
 }
 
-fn is_on_one_machine(dir: &Path) -> bool {
+pub(super) fn is_on_one_machine(dir: &Path) -> bool {
     statfs(dir).is_ok_and(|disk| {
         disk.f_type != NFS_SUPER_MAGIC && !OF_SEVERAL_MACHINES.contains(&disk.f_type)
     })

@@ -9,94 +9,141 @@ use std::time::{Duration, Instant};
 
 use super::away;
 use super::disk::{create_dir_all, remove_file, write_failed};
+use super::left::is_on_one_machine;
+use super::private_of;
 use crate::error::{Error, Result};
 
-/// Held while a save is committed.
+/// The file that is locked among the stages of saves.
 const LOCK: &str = "lock";
+/// The file that is locked in a folder that cannot be locked itself.
+const LOCK_INSIDE: &str = ".paddlewheel.lock";
 /// How long others may hold it; what they do under it takes milliseconds.
 const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// The lock of a folder. Its last holder removes its file, and the folder of saves if that is empty: only saved files are left.
+/// The lock of a folder, or of a file in it, which its last holder removes: only saved files are left.
 #[derive(Debug)]
 pub(super) struct FolderLock {
     file: File,
-    saving: PathBuf,
+    what: Locked,
+}
+
+/// What is locked.
+#[derive(Clone, Debug)]
+enum Locked {
+    /// A folder itself: nothing is seen of it.
+    Folder(PathBuf),
+    /// A file in a folder.
+    File(PathBuf),
+    /// A file in a folder that is removed with it when it is empty.
+    Only(PathBuf),
+}
+
+impl Locked {
+    /// The folder itself, if its system has such locks for all processes and no other user may hold it.
+    fn of(dir: &Path) -> Self {
+        let file = private_of(dir, LOCK_INSIDE);
+        let is_shared = file != dir.join(LOCK_INSIDE);
+        if is_on_one_machine(dir) && !is_shared {
+            Self::Folder(dir.to_path_buf())
+        } else {
+            Self::File(file)
+        }
+    }
+
+    fn path(&self) -> &Path {
+        match self {
+            Self::Folder(path) | Self::File(path) | Self::Only(path) => path,
+        }
+    }
+
+    /// Makes what is not there.
+    fn open(&self) -> io::Result<File> {
+        let folder = self.path().parent().unwrap_or(self.path());
+        match self {
+            Self::Folder(path) => {
+                create_dir_all(path)?;
+                return File::open(path);
+            }
+            Self::File(_) => create_dir_all(folder)?,
+            Self::Only(_) => away::make(folder)?,
+        }
+        OpenOptions::new().read(true).append(true).create(true).open(self.path())
+    }
 }
 
 impl Drop for FolderLock {
     fn drop(&mut self) {
-        let path = self.saving.join(LOCK);
+        let path = self.what.path();
+        if matches!(self.what, Locked::Folder(_)) {
+            return;
+        }
         let is_alone = match self.file.try_lock() {
             Ok(()) => true,
             Err(TryLockError::WouldBlock) => false,
             Err(TryLockError::Error(source)) => has_no_locks(&source),
         };
         // A file that cannot be removed does no harm; the next holder tries again.
-        if is_alone && is_at(&self.file, &path) && remove_file(&path).is_ok() {
-            let _ = fs::remove_dir(&self.saving);
+        let is_removed = is_alone && is_at(&self.file, path) && remove_file(path).is_ok();
+        if is_removed && matches!(self.what, Locked::Only(_)) {
+            let _ = path.parent().map(fs::remove_dir);
         }
     }
 }
 
-/// Waits until nobody else commits a save into the folder with this folder of saves, which is made.
-pub(super) fn exclusive(saving: &Path) -> Result<FolderLock> {
-    exclusive_in(saving, create_dir_all)
+/// Waits until nobody else commits a save into a folder, which is made.
+pub(super) fn exclusive(dir: &Path) -> Result<FolderLock> {
+    // What is locked depends on where it is.
+    create_dir_all(dir).map_err(write_failed(dir))?;
+    wait_for(Locked::of(dir))
 }
 
 /// The same for the folder of all saves of this user.
 pub(super) fn of_stages(stages: &Path) -> Result<FolderLock> {
-    exclusive_in(stages, away::make)
+    wait_for(Locked::Only(stages.join(LOCK)))
 }
 
-fn exclusive_in(saving: &Path, make: impl Fn(&Path) -> io::Result<()>) -> Result<FolderLock> {
-    let path = saving.join(LOCK);
-    let dir = saving.parent().unwrap_or(saving);
+fn wait_for(what: Locked) -> Result<FolderLock> {
+    let dir = what.path().parent().unwrap_or(what.path()).to_path_buf();
     let deadline = Instant::now() + PATIENCE;
     loop {
-        make(saving).map_err(write_failed(dir))?;
-        match open(&path) {
+        match what.open() {
             Ok(file) => {
-                let lock = wait(file, saving, deadline, File::try_lock)?;
-                if is_at(&lock.file, &path) {
+                let lock = wait(file, &what, deadline, File::try_lock)?;
+                if is_at(&lock.file, what.path()) {
                     return Ok(lock);
                 }
             }
             // The last one has just removed the folder.
             Err(error) if error.kind() == io::ErrorKind::NotFound && Instant::now() < deadline => {}
-            Err(source) => return Err(write_failed(dir)(source)),
+            Err(source) => return Err(write_failed(&dir)(source)),
         }
     }
 }
 
-/// The lock of a folder of saves that exists, if nobody has it at this moment and this process may take it.
-pub(super) fn at_once(saving: &Path) -> Option<FolderLock> {
-    let path = saving.join(LOCK);
-    let file = open(&path).ok()?;
+/// The lock of a folder that exists, if nobody has it at this moment and this process may take it.
+pub(super) fn at_once(dir: &Path) -> Option<FolderLock> {
+    let what = Locked::of(dir);
+    let file = what.open().ok()?;
     file.try_lock().ok()?;
-    is_at(&file, &path).then(|| FolderLock { file, saving: saving.to_path_buf() })
+    is_at(&file, what.path()).then_some(FolderLock { file, what })
 }
 
 /// Keeps others from committing a save; `None` if this process cannot.
-pub(super) fn shared(saving: &Path) -> Result<Option<FolderLock>> {
-    let path = saving.join(LOCK);
+pub(super) fn shared(dir: &Path) -> Result<Option<FolderLock>> {
+    let what = Locked::of(dir);
     let deadline = Instant::now() + PATIENCE;
     loop {
         // A process without the right to write here may read a lock that others made.
-        let made = create_dir_all(saving).and_then(|()| open(&path));
-        let file = match made.or_else(|_| File::open(&path)) {
+        let file = match what.open().or_else(|_| File::open(what.path())) {
             Ok(file) => file,
             Err(_) => return Ok(None),
         };
-        let lock = wait(file, saving, deadline, File::try_lock_shared)?;
-        if is_at(&lock.file, &path) {
+        let lock = wait(file, &what, deadline, File::try_lock_shared)?;
+        if is_at(&lock.file, what.path()) {
             return Ok(Some(lock));
         }
     }
-}
-
-fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).append(true).create(true).open(path)
 }
 
 /// Whether a file is still the one at a path.
@@ -109,11 +156,11 @@ fn is_at(file: &File, path: &Path) -> bool {
 
 fn wait(
     file: File,
-    saving: &Path,
+    what: &Locked,
     deadline: Instant,
     lock: impl Fn(&File) -> std::result::Result<(), TryLockError>,
 ) -> Result<FolderLock> {
-    let path = saving.join(LOCK);
+    let path = what.path().to_path_buf();
     loop {
         match lock(&file) {
             Ok(()) => break,
@@ -126,7 +173,7 @@ fn wait(
             Err(TryLockError::Error(source)) => return Err(Error::WriteFile { path, source }),
         }
     }
-    Ok(FolderLock { file, saving: saving.to_path_buf() })
+    Ok(FolderLock { file, what: what.clone() })
 }
 
 fn has_no_locks(error: &io::Error) -> bool {

@@ -7,22 +7,22 @@
 //! a variable, because programs load every file of a folder as a variable.
 //!
 //! A save is written elsewhere (see `away.rs`): a folder beside the files would be taken for an epoch. Only while it is
-//! committed, while servers write parts of it, or after it was killed then, there is a folder `.paddlewheel.saving`:
+//! committed, or after it was killed then, there are more files (see `spot.rs`), and never a folder:
 //!
-//! | entry | what it is |
+//! | file | what it is |
 //! |---|---|
-//! | `lock` | held while a save is committed |
-//! | `stage-<n>/` | files of a save that is not committed; `owner` in it is locked while its process lives |
-//! | `commit-<hash>/` | files of the save that the manifest of that hash lists, until all are under their usual names |
-//! | `manifest.next` | the next manifest |
+//! | `.paddlewheel.commit.<hash>.<name>` | a file of the save that the manifest of that hash lists, until it is under its usual name |
+//! | `.paddlewheel.stage.<id>.…` | a save that is not committed, where no place around the folder is usable |
+//! | `.paddlewheel.lock` | held while a save is committed, where the folder itself cannot be locked |
 //!
-//! Earlier versions left a folder `.paddlewheel` with the manifest, as plain text, and all of these in it. It is read as
-//! it is; the next save turns it into a file.
+//! Earlier versions left a folder `.paddlewheel` with the manifest, as plain text, and the same for files in it, later a folder
+//! `.paddlewheel.saving`. Both are read as they are; the next save removes them.
 //!
-//! A save writes its files into a stage and makes them durable. Then it renames the stage to the hash of the
-//! new manifest, and the new manifest over the old one: that is the moment of the commit. Last, it moves the
-//! files to their usual names. Readers look into the commit folder of the manifest first, so it does not
-//! matter how many files were moved. The next save, or the next load on a local disk, finishes what a dead process had
+//! A save writes its files into a stage and makes them durable. Then it moves them into the folder, under names with the hash of
+//! the new manifest, and the new manifest over the old one: that is the moment of the commit. Last, it moves the
+//! files to their usual names. Readers look for the names with the manifest's hash first, so it does not
+//! matter how many files were moved; these are in the folder, because a reader may be another user, or on another machine, and
+//! sees nothing else. The next save, or the next load on a local disk, finishes what a dead process had
 //! committed, and removes what it had not.
 //!
 //! Decision: `docs/internals/decisions/037-saved-folders.md`. Format: `docs/reference/formats.md`.
@@ -41,6 +41,7 @@ mod manifest;
 mod parts;
 mod place;
 mod read;
+mod spot;
 mod stage;
 #[cfg(test)]
 mod tests;
@@ -57,7 +58,7 @@ pub(crate) use parts::{PartFile, part_files};
 
 /// The list of what was saved, beside the saved files. The names of all that is ours begin like this.
 const PRIVATE: &str = ".paddlewheel";
-/// The folder of a save that is not finished.
+/// The folder of a save that is not finished, in earlier versions and for other processes.
 const SAVING: &str = ".paddlewheel.saving";
 /// The list in the folder [`PRIVATE`] of earlier versions.
 const OLDER_MANIFEST: &str = "manifest";
@@ -75,7 +76,7 @@ fn list_of(dir: &Path) -> PathBuf {
     private_of(dir, PRIVATE)
 }
 
-/// Where a save into a folder is until it is finished.
+/// Where a save into a folder was until it was finished.
 fn saving_of(dir: &Path) -> PathBuf {
     private_of(dir, SAVING)
 }

@@ -1,62 +1,84 @@
 //! The commit: the moment when a new manifest replaces the old one, and what comes after it.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Access, Mode, OFlags};
+use rustix::io::Errno;
+
 use super::disk::{
-    self, create_dir_all, exchange, move_folder, remove_dir_all, remove_file, rename, sync,
-    write_failed,
+    self, create_dir_all, exchange, move_file, remove_dir_all, remove_file, rename, replace_file,
+    sync, write_failed,
 };
+use super::lock::{self, FolderLock};
 use super::manifest::{FolderSave, Manifest, SavedFile};
 use super::parts::part_files;
 use super::read::{ReadManifest, read_manifest};
-use super::stage::FILES;
-use super::{PRIVATE, list_file, list_of, saving_of};
+use super::spot::{self, Spot};
+use super::stage::{Stage, new_id};
+use super::{SAVING, list_file, list_of, saving_of};
 use crate::error::{Error, Result};
 
-/// Where the next manifest is written.
-const NEXT: &str = "manifest.next";
-/// The private folder of an earlier version, before it is removed.
-const OLDER: &str = "older";
-/// How the name of a folder with committed files begins.
+/// How the name of a folder with committed files began in earlier versions, and where they were in it.
 const PREFIX: &str = "commit-";
+const FILES: &str = "files";
 /// Moved last: a folder that has a program has its variables too, for programs that know no manifest.
 const PROGRAM: &str = "__model__";
 
-/// Where the files of a manifest are until they are under their usual names.
-pub(super) fn committed(saving: &Path, hash: u64) -> PathBuf {
-    saving.join(format!("{PREFIX}{hash:016x}")).join(FILES)
+/// Committed files until they have their usual names.
+#[derive(Debug)]
+pub(super) struct Waiting<'a> {
+    pub(super) dir: &'a Path,
+    /// Where they were in earlier versions.
+    pub(super) home: &'a Path,
+    /// That of their manifest.
+    pub(super) hash: u64,
 }
 
-/// Puts the files of a stage into a folder, together. The caller holds the lock.
-pub(super) fn commit(dir: &Path, stage: &Path, save: FolderSave) -> Result<()> {
-    let saving = saving_of(dir);
-    let old = finish(dir)?.unwrap_or_default();
+impl Waiting<'_> {
+    /// The places where a file may be, before its usual one.
+    pub(super) fn places(&self, name: &str) -> [PathBuf; 2] {
+        [spot::waiting(self.dir, self.hash, name), self.earlier().join(FILES).join(name)]
+    }
+
+    /// The folder of an earlier version.
+    fn earlier(&self) -> PathBuf {
+        self.home.join(format!("{PREFIX}{:016x}", self.hash))
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.places(name).iter().any(|path| path.exists())
+    }
+}
+
+/// Puts the files of a stage into a folder, together.
+pub(super) fn commit(dir: &Path, stage: &Spot, save: FolderSave, lock: &FolderLock) -> Result<()> {
+    let old = finish(dir, lock)?.unwrap_or_default();
     let removed = replaced(dir, &old, &save.files);
     prepare(dir, &save.files)?;
     let names: Vec<String> = save.files.iter().map(|file| file.name.clone()).collect();
     let is_there = |file: &SavedFile| dir.join(&file.name).exists();
     let (text, hash) = old.with(save, removed.clone(), is_there).to_text();
-    let next = saving.join(NEXT);
-    let own = committed(&saving, hash);
-    let folder = own.parent().unwrap_or(&own);
-    let list = list_of(dir);
+    let (next, list) = (stage.next(), list_of(dir));
     let committed = (|| {
-        move_folder(stage, folder).map_err(write_failed(folder))?;
         write_list(&next, &text)?;
-        sync(&saving).and_then(|()| sync(dir)).map_err(write_failed(&next))?;
-        rename(&next, &list).map_err(write_failed(&list))
+        for name in &names {
+            let to = spot::waiting(dir, hash, name);
+            move_file(&stage.file(name), &to).map_err(write_failed(&to))?;
+        }
+        sync(dir).map_err(write_failed(dir))?;
+        replace_file(&next, &list, &spot::next_beside(dir)).map_err(write_failed(&list))
     })();
     if let Err(error) = committed {
         // Best effort: the error that matters is the first one.
         let _ = remove_file(&next);
-        remove_dir_all(folder);
+        spot::remove_commits(dir, None);
         return Err(error);
     }
     sync(dir).map_err(write_failed(&list))?;
-    place(dir, &own, &names, &removed)
+    place(&Waiting { dir, home: &saving_of(dir), hash }, &names, &removed)
 }
 
 /// Writes a list that is durable, but in no folder yet.
@@ -66,62 +88,64 @@ fn write_list(path: &Path, text: &str) -> Result<()> {
 }
 
 /// Finishes a commit that another process could not finish, and removes what others left.
-pub(super) fn finish(dir: &Path) -> Result<Option<Manifest>> {
-    let saving = saving_of(dir);
+pub(super) fn finish(dir: &Path, lock: &FolderLock) -> Result<Option<Manifest>> {
     let found = match read_manifest(dir) {
         // A damaged list keeps nobody from saving again.
         Err(Error::BadManifest { .. } | Error::ManifestHash { .. }) => None,
         found => found?,
     };
     let Some(ReadManifest { manifest, hash, home, .. }) = found else {
-        remove_commits(&saving, None);
-        replace_older(dir, None)?;
+        spot::remove_commits(dir, None);
+        replace_older(dir, None, lock)?;
+        remove_saving(dir);
         return Ok(None);
     };
-    let own = committed(&home, hash);
-    remove_commits(&home, own.parent());
-    if own.exists() {
-        let waiting = manifest.files().filter(|file| own.join(&file.name).exists());
-        let waiting: Vec<&SavedFile> = waiting.collect();
+    spot::remove_commits(dir, Some(hash));
+    let own = Waiting { dir, home: &home, hash };
+    let waiting: Vec<&SavedFile> = manifest.files().filter(|file| own.has(&file.name)).collect();
+    if !waiting.is_empty() || own.earlier().exists() {
         let names: Vec<String> = waiting.iter().map(|file| file.name.clone()).collect();
         prepare(dir, waiting)?;
-        place(dir, &own, &names, &manifest.removed)?;
+        place(&own, &names, &manifest.removed)?;
     }
-    replace_older(dir, Some(&manifest))?;
+    replace_older(dir, Some(&manifest), lock)?;
+    remove_saving(dir);
     Ok(Some(manifest))
 }
 
 /// Replaces the private folder of an earlier version by a file. All that was committed is in its place, so that
 /// nothing is mixed at any moment, even for readers that find neither.
-fn replace_older(dir: &Path, manifest: Option<&Manifest>) -> Result<()> {
-    let (saving, list) = (saving_of(dir), list_of(dir));
-    let aside = saving.join(OLDER);
-    remove_dir_all(&aside);
+fn replace_older(dir: &Path, manifest: Option<&Manifest>, lock: &FolderLock) -> Result<()> {
+    let list = list_of(dir);
     if !list.is_dir() {
         return Ok(());
     }
-    match manifest {
-        Some(manifest) => {
-            let next = saving.join(NEXT);
-            write_list(&next, &manifest.to_text().0)?;
-            exchange(&next, &list, &aside).map_err(write_failed(&list))?;
-        }
-        None => rename(&list, &aside).map_err(write_failed(&list))?,
-    }
-    sync(dir).map_err(write_failed(&list))?;
-    remove_dir_all(&aside);
-    Ok(())
+    let (stage, _owner) = Stage::own_locked(dir, &new_id(), lock)?;
+    let (next, aside) = (stage.spot.next(), stage.spot.older());
+    let replaced = match manifest {
+        Some(manifest) => write_list(&next, &manifest.to_text().0)
+            .and_then(|()| exchange(&next, &list, &aside).map_err(write_failed(&list))),
+        None => rename(&list, &aside).map_err(write_failed(&list)),
+    };
+    let synced = replaced.and_then(|()| sync(dir).map_err(write_failed(&list)));
+    stage.spot.remove();
+    synced
 }
 
-/// Removes the folders of commits that never came to be.
-fn remove_commits(saving: &Path, but: Option<&Path>) {
-    let Ok(entries) = fs::read_dir(saving) else { return };
-    for entry in entries.flatten() {
-        let is_commit = entry.file_name().to_string_lossy().starts_with(PREFIX);
-        if is_commit && Some(entry.path().as_path()) != but {
-            remove_dir_all(&entry.path());
+/// Removes the folder in which earlier versions saved, unless one of them is at it.
+fn remove_saving(dir: &Path) {
+    // In a folder of all users, stages of other saves have the same place.
+    let saving = dir.join(SAVING);
+    let Ok(entries) = fs::read_dir(&saving) else { return };
+    for path in entries.flatten().map(|entry| entry.path()) {
+        let mut owners = fs::read_dir(&path).into_iter().flatten().flatten().map(|own| own.path());
+        if !path.is_dir() {
+            let _ = remove_file(&path);
+        } else if owners.all(|owner| !owner.is_file() || lock::is_left(&owner)) {
+            remove_dir_all(&path);
         }
     }
+    let _ = fs::remove_dir(&saving);
 }
 
 /// Files that hold variables, or parts of them, that a save holds in other files.
@@ -166,37 +190,57 @@ fn prepare<'a>(dir: &Path, files: impl IntoIterator<Item = &'a SavedFile>) -> Re
     }
     for folder in folders {
         create_dir_all(&folder).map_err(write_failed(&folder))?;
-        let probe = folder.join(format!("{PRIVATE}.probe"));
-        let is_open = File::create(&probe).and_then(|_| fs::remove_file(&probe));
-        is_open.map_err(write_failed(&folder))?;
+        probe(&folder).map_err(write_failed(&folder))?;
     }
     Ok(())
 }
 
+/// Whether a file can be made in a folder: one without a name, where the system has such files.
+fn probe(folder: &Path) -> io::Result<()> {
+    let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+    match rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR) {
+        Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {
+            Ok(rustix::fs::access(folder, Access::WRITE_OK | Access::EXEC_OK)?)
+        }
+        opened => Ok(opened.map(drop)?),
+    }
+}
+
 /// Moves committed files to their usual names, and removes those that they replace.
-fn place(dir: &Path, own: &Path, names: &[String], removed: &BTreeSet<String>) -> Result<()> {
+fn place(own: &Waiting<'_>, names: &[String], removed: &BTreeSet<String>) -> Result<()> {
+    let dir = own.dir;
     let not_placed = |path: &Path| {
         let path = path.to_path_buf();
         |source| Error::NotPlaced { path, source }
     };
-    let (last, first): (Vec<&String>, Vec<&String>) =
+    let (program, others): (Vec<&String>, Vec<&String>) =
         names.iter().partition(|name| name.as_str() == PROGRAM);
+    let ordered: Vec<&String> = others.into_iter().chain(program).collect();
     let mut folders = BTreeSet::new();
-    for name in first.into_iter().chain(last) {
+    let mut move_to_place = |name: &String| -> Result<()> {
         let path = dir.join(name);
-        match rename(&own.join(name), &path) {
-            // It is in its place already.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            moved => moved.map_err(not_placed(&path))?,
+        for from in own.places(name) {
+            match rename(&from, &path) {
+                // It is at the other place, or where it belongs already.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                moved => moved.map_err(not_placed(&path))?,
+            }
         }
         folders.extend(path.parent().map(Path::to_path_buf));
-    }
-    for name in removed {
-        let path = dir.join(name);
+        Ok(())
+    };
+    // As long as the last one waits, all of this is done again after a crash.
+    let n_first = ordered.len().saturating_sub(1);
+    ordered[..n_first].iter().try_for_each(|name| move_to_place(name))?;
+    for path in removed.iter().map(|name| dir.join(name)) {
         remove_file(&path).map_err(not_placed(&path))?;
-        folders.extend(path.parent().filter(|folder| folder.exists()).map(Path::to_path_buf));
     }
+    ordered[n_first..].iter().try_for_each(|name| move_to_place(name))?;
+    let removed = removed.iter().filter_map(|name| dir.join(name).parent().map(Path::to_path_buf));
+    folders.extend(removed.filter(|folder| folder.exists()));
     folders.iter().try_for_each(|folder| sync(folder).map_err(not_placed(folder)))?;
-    remove_dir_all(own.parent().unwrap_or(own));
+    if own.earlier().exists() {
+        remove_dir_all(&own.earlier());
+    }
     Ok(())
 }

@@ -12,9 +12,10 @@ use std::thread;
 use base::formats::SAVED_FILES;
 use metrics::Phase;
 
+use super::disk::has_room_for_threads;
 use super::left::tidy;
 use super::manifest::{Flaw, Manifest, SavedFile, is_inside};
-use super::place::committed;
+use super::place::Waiting;
 use super::{BLOCK_BYTES, OLDER_MANIFEST, list_file, list_of, lock, saving_of};
 use crate::error::{Error, FileState, Result};
 
@@ -155,7 +156,7 @@ impl Folder {
                 return result.map_err(|error| offered(error, &folder));
             }
         }
-        let _shared = lock::shared(&saving_of(dir))?;
+        let _shared = lock::shared(dir)?;
         let folder = Self::open(dir)?;
         read(&folder).map_err(|error| offered(error, &folder))
     }
@@ -208,10 +209,10 @@ impl Folder {
         }
         let saved = self.saved(name).cloned();
         let opened = match (&saved, &self.manifest) {
-            (Some(_), Some(read)) => match open(&committed(&read.home, read.hash).join(name)) {
-                Err(error) if is_absent(&error) => open(&path),
-                opened => opened,
-            },
+            (Some(_), Some(read)) => {
+                let own = Waiting { dir: &self.dir, home: &read.home, hash: read.hash };
+                open_first(own.places(name).iter().chain([&path]))
+            }
             _ => {
                 self.is_unlisted.store(true, Ordering::Relaxed);
                 if self.is_removed(name) {
@@ -256,6 +257,18 @@ fn open(path: &Path) -> io::Result<(File, u64)> {
     let file = File::open(path)?;
     let n_bytes = file.metadata()?.len();
     Ok((file, n_bytes))
+}
+
+/// The first file that is there.
+fn open_first<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> io::Result<(File, u64)> {
+    let mut opened = Err(io::ErrorKind::NotFound.into());
+    for path in paths {
+        opened = open(path);
+        if !matches!(&opened, Err(error) if is_absent(error)) {
+            break;
+        }
+    }
+    opened
 }
 
 /// A file of a folder, while it is read.
@@ -305,7 +318,7 @@ impl FileReader {
     pub fn fill(&mut self, buffer: &mut [u8]) -> io::Result<()> {
         let n_threads = thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX);
         let n_bytes = buffer.len().div_ceil(n_threads).next_multiple_of(BLOCK_BYTES);
-        if n_bytes < LARGE_BYTES || n_threads == 1 {
+        if n_bytes < LARGE_BYTES || n_threads == 1 || !has_room_for_threads() {
             return self.read_exact(buffer);
         }
         let (first, n_all) = (self.file.stream_position()?, buffer.len() as u64);
@@ -313,12 +326,21 @@ impl FileReader {
         let parts: io::Result<Vec<crc32fast::Hasher>> = thread::scope(|scope| {
             let starts = (0..).map(|at| first + at * n_bytes as u64);
             let parts = buffer.chunks_mut(n_bytes).zip(starts);
-            let threads: Vec<_> =
-                parts.map(|(part, at)| scope.spawn(move || read_part(file, part, at))).collect();
+            let read = |(part, at)| {
+                thread::Builder::new().spawn_scoped(scope, move || read_part(file, part, at))
+            };
+            let threads: Vec<_> = parts.map(read).collect();
             let lost = |_| Err(io::Error::other("reading was given up"));
-            threads.into_iter().map(|thread| thread.join().unwrap_or_else(lost)).collect()
+            threads.into_iter().map(|thread| thread?.join().unwrap_or_else(lost)).collect()
         });
-        parts?.iter().for_each(|part| self.checksum.combine(part));
+        let parts = match parts {
+            // Without other threads it is this one.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                return self.read_exact(buffer);
+            }
+            parts => parts?,
+        };
+        parts.iter().for_each(|part| self.checksum.combine(part));
         self.file.seek(io::SeekFrom::Start(first + n_all))?;
         self.n_read += n_all;
         self.phase.add(n_all);

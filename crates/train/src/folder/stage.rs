@@ -1,7 +1,6 @@
 //! Files of a save that is not committed yet.
 
-use std::collections::BTreeSet;
-use std::fs::{self, DirEntry, File};
+use std::fs::File;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Write};
 use std::num::NonZeroU64;
@@ -14,28 +13,22 @@ use metrics::Phase;
 
 use rustix::fs::{Advice, fadvise};
 
-use super::disk::{self, create_dir, create_dir_all, remove_dir_all, sync, write_failed};
+use super::BLOCK_BYTES;
+use super::away::stages_of;
+use super::disk::{self, has_room_for_threads, sync, write_failed};
+use super::lock::{self, FolderLock};
 use super::manifest::{SavedFile, SavedPart, SavedVar, is_safe};
-use super::{BLOCK_BYTES, lock};
+use super::spot::{self, Spot};
 use crate::error::{Error, Result};
 
-/// Where the files of a stage are, as they will be in the folder.
-pub(super) const FILES: &str = "files";
-/// The folder with the lists of other processes that added files.
-pub(super) const LISTS: &str = "lists";
-/// How the names of files begin that are locked while the processes live that write into the stage.
-const OWNER: &str = "owner-";
 /// Bytes after which the disk begins to write.
 const BEGIN_BYTES: u64 = 8 << 20;
 /// For fewer bytes another thread is not worth it.
 const LARGE_BYTES: usize = 16 << 20;
-/// How the name of a stage begins.
-const PREFIX: &str = "stage-";
-
 /// A folder with files of a save.
 #[derive(Debug)]
 pub struct Stage {
-    pub(super) path: PathBuf,
+    pub(super) spot: Spot,
     /// The folder that is saved into.
     dir: PathBuf,
     /// Complete files.
@@ -45,30 +38,52 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// A path for a new stage. No other has it, not even on another disk.
-    pub(super) fn new_path(saving: &Path) -> PathBuf {
-        // Only names of files that are gone when the save is done depend on it.
-        let id = RandomState::new().build_hasher().finish();
-        saving.join(format!("{PREFIX}{id:016x}"))
-    }
-
-    /// The stage at a path, which is made if it is not there; it belongs to this process as long as the
-    /// file is open. The caller holds the lock.
-    pub(super) fn own(path: &Path, dir: &Path) -> Result<(Self, File)> {
-        match create_dir(path) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            made => made.map_err(write_failed(path))?,
+    /// The stage with this id of a save into a folder. It is made if it is not there, and it belongs to this process
+    /// as long as the file is open.
+    pub(super) fn own(dir: &Path, id: &str) -> Result<(Self, File)> {
+        match stages_of(dir) {
+            Some(stages) => Self::own_away(dir, &stages, id),
+            None => Self::own_inside(dir, id, &lock::exclusive(dir)?),
         }
-        let id = RandomState::new().build_hasher().finish();
-        let owner = lock::own(&path.join(format!("{OWNER}{id:016x}")));
-        let phase = Phase::begin("saving", "bytes");
-        Ok((Self { phase, ..Self::at(path, dir) }, owner.map_err(write_failed(path))?))
     }
 
-    /// The stage at a path, of a save into a folder.
-    pub(super) fn at(path: &Path, dir: &Path) -> Self {
-        let (path, dir) = (path.to_path_buf(), dir.to_path_buf());
-        Self { path, dir, files: Mutex::default(), phase: Phase::default() }
+    /// The same for a process that has the lock of the folder.
+    pub(super) fn own_locked(dir: &Path, id: &str, lock: &FolderLock) -> Result<(Self, File)> {
+        match stages_of(dir) {
+            Some(stages) => Self::own_away(dir, &stages, id),
+            None => Self::own_inside(dir, id, lock),
+        }
+    }
+
+    /// Where the stage with this id would be.
+    pub(super) fn spot_of(dir: &Path, id: &str) -> Spot {
+        match stages_of(dir) {
+            Some(stages) => Spot::away(&stages, id),
+            None => Spot::inside(dir, id),
+        }
+    }
+
+    fn own_away(dir: &Path, stages: &Path, id: &str) -> Result<(Self, File)> {
+        let _lock = lock::of_stages(stages)?;
+        spot::clean_away(stages);
+        Self::begin(dir, Spot::away(stages, id))
+    }
+
+    pub(super) fn own_inside(dir: &Path, id: &str, _: &FolderLock) -> Result<(Self, File)> {
+        Self::begin(dir, Spot::inside(dir, id))
+    }
+
+    /// The caller keeps others from removing what has no owner.
+    fn begin(dir: &Path, spot: Spot) -> Result<(Self, File)> {
+        let owner = spot.make().and_then(|()| lock::own(&spot.owner(&new_id())));
+        let phase = Phase::begin("saving", "bytes");
+        Ok((Self { phase, ..Self::at(dir, &spot) }, owner.map_err(write_failed(dir))?))
+    }
+
+    /// The stage at a place, of a save into a folder.
+    pub(super) fn at(dir: &Path, spot: &Spot) -> Self {
+        let (spot, dir) = (spot.clone(), dir.to_path_buf());
+        Self { spot, dir, files: Mutex::default(), phase: Phase::default() }
     }
 
     /// So many bytes are about to be written, all in all.
@@ -86,14 +101,8 @@ impl Stage {
         if !is_safe(name) {
             return Err(Error::UnsafeName { var: name.to_string() });
         }
-        let (path, target) = (self.path.join(FILES).join(name), self.target(name));
-        let create = || {
-            if let Some(parent) = path.parent() {
-                create_dir_all(parent)?;
-            }
-            disk::create(&path)
-        };
-        let file = create().map_err(write_failed(&target))?;
+        let target = self.target(name);
+        let file = disk::create(&self.spot.file(name)).map_err(write_failed(&target))?;
         let saved = SavedFile {
             name: name.to_string(),
             n_bytes: 0,
@@ -129,41 +138,19 @@ impl Stage {
         files.reverse();
         files.dedup_by(|a, b| a.name == b.name);
         files.reverse();
-        let root = self.path.join(FILES);
-        let mut folders = BTreeSet::from([self.path.clone()]);
         for file in &files {
-            let path = root.join(&file.name);
+            let path = self.spot.file(&file.name);
             sync(&path).map_err(write_failed(&self.target(&file.name)))?;
-            let inside = path.ancestors().skip(1).take_while(|folder| folder.starts_with(&root));
-            folders.extend(inside.map(Path::to_path_buf));
         }
-        folders.iter().try_for_each(|folder| sync(folder).map_err(write_failed(folder)))?;
+        sync(self.spot.folder()).map_err(write_failed(self.spot.folder()))?;
         Ok(files)
     }
-
-    /// Removes the stage with all that is in it.
-    pub(super) fn remove(&self) {
-        remove_dir_all(&self.path);
-    }
 }
 
-/// Removes stages of processes that are gone. The caller holds the lock.
-pub(super) fn clean(saving: &Path) {
-    let Ok(entries) = fs::read_dir(saving) else { return };
-    for entry in entries.flatten() {
-        let is_stage = entry.file_name().to_string_lossy().starts_with(PREFIX);
-        if is_stage && is_left(&entry.path()) {
-            remove_dir_all(&entry.path());
-        }
-    }
-}
-
-/// Whether all processes that wrote into a stage are gone.
-fn is_left(stage: &Path) -> bool {
-    let Ok(entries) = fs::read_dir(stage) else { return false };
-    let is_owner = |entry: &DirEntry| entry.file_name().to_string_lossy().starts_with(OWNER);
-    let mut owners = entries.flatten().filter(is_owner);
-    owners.all(|owner| lock::is_left(&owner.path()))
+/// A number that no other has, not even on another machine.
+pub(super) fn new_id() -> String {
+    // Only names of files that are gone when the save is done depend on it.
+    format!("{:016x}", RandomState::new().build_hasher().finish())
 }
 
 /// A file of a save, while it is written. It is part of the save when it is finished.
@@ -206,19 +193,24 @@ impl FileWriter<'_> {
     }
 
     fn write_block(&mut self, bytes: &[u8]) -> io::Result<()> {
-        if bytes.len() < LARGE_BYTES {
+        if bytes.len() < LARGE_BYTES || !has_room_for_threads() {
             self.checksum.update(bytes);
             return self.write_blocks(bytes);
         }
         // Another core takes the checksum meanwhile.
         let checksum = thread::scope(|scope| {
-            let checksum = scope.spawn(|| {
+            let take = || {
                 let mut checksum = crc32fast::Hasher::new();
                 checksum.update(bytes);
                 checksum
-            });
+            };
+            let taken = thread::Builder::new().spawn_scoped(scope, take);
             let written = self.write_blocks(bytes);
-            let checksum = checksum.join().map_err(|_| io::Error::other("no checksum was taken"));
+            let checksum = match taken {
+                Ok(taken) => taken.join().map_err(|_| io::Error::other("no checksum was taken")),
+                // Without another thread it is this one.
+                Err(_) => Ok(take()),
+            };
             written.and(checksum)
         })?;
         self.checksum.combine(&checksum);

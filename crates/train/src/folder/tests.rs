@@ -315,13 +315,15 @@ fn parts_of_another_number_and_whole_files_are_replaced() {
 fn other_processes_add_files() {
     let dir = tempdir().unwrap();
     let mut transaction = Transaction::begin(dir.path()).unwrap();
-    let part = StagePart::begin(transaction.open_to_others().unwrap()).unwrap();
+    let part = StagePart::begin(&transaction.open_to_others()).unwrap();
     let write = |stage: &stage::Stage| {
         let file = stage.create("t/emb_0")?;
         file.finish()
     };
     part.add("emb/0", write).unwrap();
     transaction.write("a", b"1").unwrap();
+    // Until the commit, nothing is seen of it.
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
     assert!(transaction.take_list("emb/0").unwrap());
     assert!(!transaction.take_list("emb/1").unwrap());
     transaction.commit(About::new("variables")).unwrap();
@@ -351,7 +353,7 @@ fn other_processes_commit_on_disks_of_their_own() {
     assert_eq!(private_names(dir.path()), [PRIVATE]);
     let part = StagePart::begin(&stage).unwrap();
     part.add("emb9", |stage| stage.create("t/emb_9")?.finish()).unwrap();
-    fs::remove_dir_all(&stage).unwrap();
+    stage::Stage::spot_of(dir.path(), "7").remove();
     let error = part.commit(About::new("variables")).unwrap_err();
     assert!(matches!(error, Error::NotSaved { .. }), "{error}");
     drop(StagePart::begin(&stage).unwrap());
@@ -413,7 +415,12 @@ fn a_crash_at_any_change_leaves_the_old_save_or_the_new_one() {
     assert!(states.len() > 15, "{}", states.len());
     let mut n_new = 0;
     for (at, state) in states.iter().enumerate() {
+        // Others may see files, and no folder of ours; after a load, only the list.
+        let left = private_names(state.path());
+        let is_file = |name: &String| !name.ends_with('/');
+        assert!(left.iter().all(is_file), "crash {at}: {left:?}");
         let found = load(state.path()).unwrap();
+        assert_eq!(private_names(state.path()), [PRIVATE], "crash {at}");
         assert!(found == old || found == both, "crash {at}: {found:?}");
         n_new += usize::from(found == both);
         // A crash of the save that comes after the crash, at any change of it.
@@ -465,6 +472,73 @@ fn folders_of_the_earlier_form_are_read_and_a_crash_while_one_is_replaced_mixes_
     assert!(matches!(Folder::open(dir.path()), Err(Error::BadManifest { .. })));
     save(dir.path(), &files(&[("a", "1")])).unwrap();
     assert_eq!(load(dir.path()).unwrap(), files(&[("a", "1")]));
+    assert_eq!(private_names(dir.path()), [PRIVATE]);
+}
+
+/// Other programs must not find both.
+#[test]
+fn a_crash_leaves_no_file_that_a_save_replaced() {
+    let dir = fast_dir();
+    let save_part = |dir: &Path, n: usize| {
+        let transaction = Transaction::begin(dir).unwrap();
+        for number in 0..n {
+            let mut file = transaction.create(&format!("t/emb_{number}of{n}")).unwrap();
+            file.is_part(SavedPart { var: "emb".to_string(), number, n });
+            file.finish().unwrap();
+        }
+        transaction.commit(About::new("variables")).unwrap();
+    };
+    save_part(dir.path(), 3);
+    let names = |dir: &Path| visible(dir).into_keys().collect::<Vec<_>>();
+    let parts = |n: usize| (0..n).map(|at| format!("t/emb_{at}of{n}")).collect::<Vec<_>>();
+    let states = crashes(dir.path(), || save_part(dir.path(), 2));
+    let mut n_new = 0;
+    for (at, state) in states.iter().enumerate() {
+        // A load finishes what was committed.
+        load(state.path()).unwrap();
+        let found = names(state.path());
+        assert!(found == parts(3) || found == parts(2), "crash {at}: {found:?}");
+        n_new += usize::from(found == parts(2));
+    }
+    assert!((4..states.len()).contains(&n_new), "{n_new} of {}", states.len());
+}
+
+/// The folder `.paddlewheel.saving` was left by a save of an earlier version that was killed.
+#[test]
+fn a_killed_save_of_an_earlier_version_is_finished() {
+    let dir = fast_dir();
+    let saved = files(&[("a", "new"), ("b/c", "new")]);
+    save(dir.path(), &saved).unwrap();
+    let read = read::read_manifest(dir.path()).unwrap().unwrap();
+    let saving = dir.path().join(SAVING);
+    let waiting = saving.join(format!("commit-{:016x}/files/b", read.hash));
+    fs::create_dir_all(&waiting).unwrap();
+    fs::rename(dir.path().join("b/c"), waiting.join("c")).unwrap();
+    fs::write(dir.path().join("b/c"), "old").unwrap();
+    fs::create_dir_all(saving.join("stage-7/files")).unwrap();
+    fs::write(saving.join("stage-7/owner-7"), "").unwrap();
+    fs::write(saving.join("lock"), "").unwrap();
+    assert_eq!(load(dir.path()).unwrap(), saved);
+    assert_eq!(private_names(dir.path()), [PRIVATE]);
+    assert_eq!(visible(dir.path()), saved);
+}
+
+/// As in a container whose volume is the saved folder itself.
+#[test]
+fn a_save_without_a_place_around_its_folder_leaves_no_folder() {
+    let dir = fast_dir();
+    let old = files(&[("a", "old"), ("b/c", "old")]);
+    save(dir.path(), &old).unwrap();
+    let lock = lock::exclusive(dir.path()).unwrap();
+    let (stage, owner) = stage::Stage::own_inside(dir.path(), "7", &lock).unwrap();
+    stage.write("b/c", b"new").unwrap();
+    let own = private_names(dir.path());
+    assert!(own.len() == 3 && own.iter().all(|name| !name.ends_with('/')), "{own:?}");
+    let save = FolderSave { about: About::new("variables"), files: stage.synced().unwrap() };
+    place::commit(dir.path(), &stage.spot, save, &lock).unwrap();
+    stage.spot.remove();
+    drop((lock, owner));
+    assert_eq!(load(dir.path()).unwrap(), files(&[("a", "old"), ("b/c", "new")]));
     assert_eq!(private_names(dir.path()), [PRIVATE]);
 }
 

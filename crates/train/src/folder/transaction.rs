@@ -1,26 +1,31 @@
 //! A save, from the first file to the commit.
 
 use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use base::EvenIfPoisoned;
 use rustix::fs::Access;
 
-use super::away::stages_of;
-use super::disk::{self, create_dir_all, move_folder, sync, write_failed};
+use super::disk::{self, create_dir_all, sync, write_failed};
+use super::lock::{self, FolderLock};
 use super::manifest::{About, FolderSave, Manifest, SavedFile};
 use super::place::{commit, finish};
 use super::read::Folder;
-use super::stage::{FileWriter, LISTS, Stage, clean};
-use super::text::word;
-use super::{SAVING, list_of, lock, saving_of};
+use super::spot::{self, Spot};
+use super::stage::{FileWriter, Stage, new_id};
+use super::{SAVING, list_of, saving_of};
 use crate::error::{Error, Result};
+
+/// How the names of stages begin for other processes.
+const STAGE: &str = "stage-";
 
 /// A save into a folder. Without [`Transaction::commit`], the folder stays as it was.
 #[derive(Debug)]
 pub struct Transaction {
     dir: PathBuf,
+    id: String,
     stage: Stage,
     /// Files that others wrote into the stage.
     others: Vec<SavedFile>,
@@ -31,41 +36,24 @@ pub struct Transaction {
 impl Transaction {
     /// Begins a save, and removes what dead processes left behind. Creates the folder.
     pub fn begin(dir: &Path) -> Result<Self> {
-        let saving = saving_of(dir);
         create_dir_all(dir).map_err(write_failed(dir))?;
-        let may_write = rustix::fs::access(dir, Access::WRITE_OK | Access::EXEC_OK).is_ok();
-        let is_left = saving.exists() || list_of(dir).is_dir();
-        let stages = if may_write { stages_of(dir) } else { None };
-        if is_left || stages.is_none() {
-            let _lock = lock::exclusive(&saving)?;
-            finish(dir)?;
-            clean(&saving);
-            if stages.is_none() {
-                return Self::in_stage(dir, &saving);
-            }
+        if rustix::fs::access(dir, Access::WRITE_OK | Access::EXEC_OK).is_err() {
+            return Err(write_failed(dir)(io::ErrorKind::PermissionDenied.into()));
         }
-        let stages = stages.unwrap_or(saving);
-        let _lock = lock::of_stages(&stages)?;
-        clean(&stages);
-        Self::in_stage(dir, &stages)
+        if spot::is_anything(dir) || list_of(dir).is_dir() {
+            let lock = lock::exclusive(dir)?;
+            finish(dir, &lock)?;
+            spot::clean_inside(dir);
+        }
+        let id = new_id();
+        let (stage, owner) = Stage::own(dir, &id)?;
+        Ok(Self { dir: dir.to_path_buf(), id, stage, others: Vec::new(), _owner: owner })
     }
 
-    /// Begins a save in a new stage. The caller holds the lock of the stages.
-    fn in_stage(dir: &Path, stages: &Path) -> Result<Self> {
-        let (stage, owner) = Stage::own(&Stage::new_path(stages), dir)?;
-        Ok(Self { dir: dir.to_path_buf(), stage, others: Vec::new(), _owner: owner })
-    }
-
-    /// Lets other processes write files of this save, and says where: see [`StagePart`]. They know the folder that is
-    /// saved into, and nothing else of this machine, so that the stage moves there.
-    pub fn open_to_others(&mut self) -> Result<&Path> {
-        let saving = saving_of(&self.dir);
-        let _lock = lock::exclusive(&saving)?;
-        let path = Stage::new_path(&saving);
-        move_folder(&self.stage.path, &path).map_err(write_failed(&path))?;
-        let away = std::mem::replace(&mut self.stage.path, path);
-        away.parent().into_iter().for_each(remove_if_empty);
-        Ok(&self.stage.path)
+    /// Lets other processes write files of this save, and says which it is: see [`StagePart`]. They know the folder that
+    /// is saved into, and find the place of the stage by themselves.
+    pub fn open_to_others(&self) -> PathBuf {
+        saving_of(&self.dir).join(format!("{STAGE}{}", self.id))
     }
 
     /// Begins a file. A name with a slash makes a folder.
@@ -86,7 +74,7 @@ impl Transaction {
     /// Takes over the files that another process listed under this name. False if the list does not exist here: the other process
     /// has a disk of its own.
     pub fn take_list(&mut self, list: &str) -> Result<bool> {
-        let files = read_list(&list_path(&self.stage.path, list))?;
+        let files = read_list(&self.stage.spot.list(list))?;
         self.others.extend(files.iter().flatten().cloned());
         Ok(files.is_some())
     }
@@ -95,33 +83,22 @@ impl Transaction {
     pub fn commit(self, about: About) -> Result<()> {
         let mut files = self.stage.synced()?;
         files.extend(self.others.iter().cloned());
-        let _lock = lock::exclusive(&saving_of(&self.dir))?;
-        commit_files(&self.dir, &self.stage.path, files, about)
+        let lock = lock::exclusive(&self.dir)?;
+        commit_files(&self.dir, &self.stage.spot, FolderSave { about, files }, &lock)
     }
 }
 
 impl Drop for Transaction {
     fn drop(&mut self) {
-        // After a commit it has another name.
-        self.stage.remove();
-        self.stage.path.parent().into_iter().for_each(remove_if_empty);
-        remove_if_empty(&saving_of(&self.dir));
+        self.stage.spot.remove();
     }
 }
 
-/// The caller holds the lock.
-fn commit_files(dir: &Path, stage: &Path, mut files: Vec<SavedFile>, about: About) -> Result<()> {
-    files.sort_by(|a, b| a.name.cmp(&b.name));
+fn commit_files(dir: &Path, spot: &Spot, mut save: FolderSave, lock: &FolderLock) -> Result<()> {
+    save.files.sort_by(|a, b| a.name.cmp(&b.name));
     // Several processes may write the same small file.
-    files.dedup_by(|a, b| a.name == b.name);
-    if files.is_empty() {
-        return Ok(());
-    }
-    commit(dir, stage, FolderSave { about, files })
-}
-
-fn list_path(stage: &Path, list: &str) -> PathBuf {
-    stage.join(LISTS).join(word(list).replace('/', "%2F"))
+    save.files.dedup_by(|a, b| a.name == b.name);
+    if save.files.is_empty() { Ok(()) } else { commit(dir, spot, save, lock) }
 }
 
 /// The files that another process adds to a transaction. If both share a disk, the transaction's process commits. If it has a
@@ -129,7 +106,7 @@ fn list_path(stage: &Path, list: &str) -> PathBuf {
 #[derive(Debug)]
 pub struct StagePart {
     dir: PathBuf,
-    path: PathBuf,
+    spot: Spot,
     /// The added files.
     files: Mutex<Vec<SavedFile>>,
     /// Locked: this process lives.
@@ -139,31 +116,39 @@ pub struct StagePart {
 impl StagePart {
     /// Joins the save with this stage. Creates the stage if it is not there.
     pub fn begin(stage: &Path) -> Result<Self> {
-        let no_stage = || Error::NoStage { path: stage.to_path_buf() };
-        let saving = stage.parent().filter(|path| is_saving(path)).ok_or_else(no_stage)?;
-        let dir = saving.parent().ok_or_else(no_stage)?;
-        let _lock = lock::exclusive(saving)?;
-        if !stage.exists() {
-            clean(saving);
+        let (dir, id) = parse(stage)?;
+        create_dir_all(dir).map_err(write_failed(dir))?;
+        let (stage, owner) = Stage::own(dir, id)?;
+        let (dir, spot) = (dir.to_path_buf(), stage.spot);
+        Ok(Self { dir, spot, files: Mutex::default(), _owner: owner })
+    }
+
+    /// Whether a process has begun the stage here.
+    pub fn is_begun(stage: &Path) -> bool {
+        let Ok((dir, id)) = parse(stage) else { return false };
+        if !dir.is_dir() {
+            return false;
         }
-        let (_, owner) = Stage::own(stage, dir)?;
-        let (dir, path) = (dir.to_path_buf(), stage.to_path_buf());
-        Ok(Self { dir, path, files: Mutex::default(), _owner: owner })
+        let spot = Stage::spot_of(dir, id);
+        let is_begun = spot.is_begun();
+        if !is_begun {
+            // Looking for it made its place.
+            spot.remove();
+        }
+        is_begun
     }
 
     /// Writes files and then a list of them, all durable.
     pub fn add(&self, list: &str, write: impl FnOnce(&Stage) -> Result<()>) -> Result<()> {
-        let stage = Stage::at(&self.path, &self.dir).shown();
+        let stage = Stage::at(&self.dir, &self.spot).shown();
         write(&stage)?;
         let files = stage.synced()?;
         let save = FolderSave { about: About::default(), files: files.clone() };
         let (text, _) = Manifest { saves: vec![save], ..Manifest::default() }.to_text();
-        let path = list_path(&self.path, list);
-        let folder = self.path.join(LISTS);
-        let written = create_dir_all(&folder)
-            .and_then(|()| disk::write(&path, text.as_bytes()))
+        let path = self.spot.list(list);
+        let written = disk::write(&path, text.as_bytes())
             .and_then(|()| sync(&path))
-            .and_then(|()| sync(&folder));
+            .and_then(|()| sync(self.spot.folder()));
         written.map_err(write_failed(&path))?;
         self.files.lock().even_if_poisoned().extend(files);
         Ok(())
@@ -172,10 +157,12 @@ impl StagePart {
     /// Commits what is on a disk of its own. If the transaction's process has committed, it makes
     /// sure that everything is in the folder.
     pub fn commit(&self, about: About) -> Result<()> {
-        let _lock = lock::exclusive(&saving_of(&self.dir))?;
-        if self.path.exists() {
-            let files = listed(&self.path)?;
-            return commit_files(&self.dir, &self.path, files, about);
+        let lock = lock::exclusive(&self.dir)?;
+        if self.spot.is_begun() {
+            let save = FolderSave { about, files: listed(&self.spot)? };
+            let committed = commit_files(&self.dir, &self.spot, save, &lock);
+            self.spot.remove();
+            return committed;
         }
         let folder = Folder::open(&self.dir)?;
         let own = self.files.lock().even_if_poisoned();
@@ -187,28 +174,27 @@ impl StagePart {
 
     /// The save was given up.
     pub fn give_up(&self) {
-        Stage::at(&self.path, &self.dir).remove();
-        remove_if_empty(&saving_of(&self.dir));
+        self.spot.remove();
     }
 }
 
-/// Removes the folder of saves if nobody saves any more.
-fn remove_if_empty(saving: &Path) {
-    // It is not empty as long as somebody has the lock or a stage.
-    let _ = fs::remove_dir(saving);
-}
-
-fn is_saving(path: &Path) -> bool {
-    path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(SAVING))
+/// The folder and the id of a save, by the path of its stage: `<folder>/.paddlewheel.saving/stage-<id>`.
+fn parse(stage: &Path) -> Result<(&Path, &str)> {
+    let is_id = |id: &&str| !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let id = stage.file_name().and_then(|name| name.to_str()?.strip_prefix(STAGE)).filter(is_id);
+    let is_saving = |path: &&Path| {
+        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(SAVING))
+    };
+    let dir = stage.parent().filter(is_saving).and_then(Path::parent);
+    dir.zip(id).ok_or_else(|| Error::NoStage { path: stage.to_path_buf() })
 }
 
 /// All files on the lists of a stage.
-fn listed(stage: &Path) -> Result<Vec<SavedFile>> {
-    let folder = stage.join(LISTS);
-    let failed = |source| Error::ReadFile { path: folder.clone(), source };
+fn listed(spot: &Spot) -> Result<Vec<SavedFile>> {
+    let failed = |source| Error::ReadFile { path: spot.folder().to_path_buf(), source };
     let mut files = Vec::new();
-    for entry in fs::read_dir(&folder).map_err(failed)? {
-        files.extend(read_list(&entry.map_err(failed)?.path())?.unwrap_or_default());
+    for list in spot.lists().map_err(failed)? {
+        files.extend(read_list(&list)?.unwrap_or_default());
     }
     Ok(files)
 }

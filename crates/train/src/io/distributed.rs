@@ -165,14 +165,14 @@ impl JobSave<'_> {
     /// their parts; then all of it is there, or nothing.
     fn commit(
         &self,
-        mut transaction: Transaction,
+        transaction: Transaction,
         vars: Vec<VarDesc>,
         fetched: BTreeMap<String, Tensor>,
         parts: Vec<SavedPart>,
     ) -> Result<()> {
         let JobScope { trainer, job, .. } = self.of;
         let about = job_about(self.kind, trainer, &*trainer.links().moves.followed_copy(job)?);
-        let saving = Saving::begin(trainer.links(), parts, &mut transaction)?;
+        let saving = Saving::begin(trainer.links(), parts, &transaction)?;
         match self.write(transaction.stage(), vars, fetched) {
             Ok(()) => saving.commit(transaction, about),
             Err(error) => {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use program::{Meta, OpDesc, Program, VarDesc, VarKind, role};
 
 use super::distributed::{JobSave, JobScope};
+use super::other_model::{of_inference, without_program};
 use super::vars::{
     FileLayout, by_name, check_savable, check_shape, is_persistable, read_combined, read_vars,
     write_vars,
@@ -249,13 +250,14 @@ pub fn load_inference_model(
     let (name, params) = (model_name(model_filename), params_filename.map(base_name));
     // The program and its variables are of one save.
     let (model, values) = Folder::consistently(dir, |folder| {
-        let model = read_model(folder, name)?;
+        let model = read_model(folder, name).map_err(|error| without_program(folder, error))?;
         let vars = persistables(&model.program);
         let values = match params {
-            Some(_) if vars.is_empty() => Vec::new(),
-            Some(params) => read_combined(folder, params, &vars)?,
-            None => read_vars(folder, "", &vars)?,
+            Some(_) if vars.is_empty() => Ok(Vec::new()),
+            Some(params) => read_combined(folder, params, &vars),
+            None => read_vars(folder, "", &vars),
         };
+        let values = values.map_err(|error| of_inference(folder, name, &vars, error))?;
         Ok((model, values))
     })?;
     let vars = persistables(&model.program);

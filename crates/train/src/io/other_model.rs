@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{ErrorKind, Read};
+use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 
 use program::{VarDesc, stream};
@@ -34,21 +34,86 @@ pub(super) fn explained(folder: &Folder, vars: &BTreeMap<&str, &VarDesc>, error:
     let missing = vars.values().filter(|var| !is_there(var));
     let missing = missing.map(|var| format!("{} {:?}", var.name, var.meta.dims));
     let missing = some_of(missing.collect());
-    let saved = some_of(others(folder.dir(), vars));
+    let found = names_in(folder.dir());
+    let mut saved = some_of(others(folder.dir(), vars));
+    if let [one] = &found[..] {
+        saved = format!("{saved} (if that file holds all variables, name it: filename=\"{one}\")");
+    }
     Error::OtherModel { path, missing, saved }
 }
 
-/// Variables of the folder that the program has not, with their shapes.
-fn others(dir: &Path, vars: &BTreeMap<&str, &VarDesc>) -> Vec<String> {
+/// The error of loading a model for inference. Where its parameters are in other files than those that were asked for, it
+/// lists them, and says which argument names them.
+pub(super) fn of_inference(
+    folder: &Folder,
+    model: &str,
+    vars: &BTreeMap<&str, &VarDesc>,
+    error: Error,
+) -> Error {
+    let is_combined = matches!(error, Error::CannotLoadCombined { .. });
+    let (path, source) = match error {
+        Error::CannotLoad { path, source } | Error::CannotLoadCombined { path, source } => {
+            (path, source)
+        }
+        other => return other,
+    };
+    let names = names_in(folder.dir());
+    let others = names.iter().filter(|name| *name != model);
+    let (own, unknown): (Vec<&String>, Vec<&String>) =
+        others.partition(|name| vars.contains_key(name.as_str()));
+    let advice = match &unknown[..] {
+        _ if source.kind() != ErrorKind::NotFound => None,
+        _ if is_combined && !own.is_empty() => {
+            Some("Each parameter has a file of its own: load without params_filename".to_string())
+        }
+        _ if !own.is_empty() => None,
+        [] => None,
+        [one] => {
+            Some(format!("If all parameters are in one file, name it: params_filename=\"{one}\""))
+        }
+        _ => Some(
+            "If all parameters are in one of these files, name it with params_filename="
+                .to_string(),
+        ),
+    };
+    match advice {
+        Some(advice) => Error::OtherFiles { path, found: some_of(names), advice },
+        None if is_combined => Error::CannotLoadCombined { path, source },
+        None => Error::CannotLoad { path, source },
+    }
+}
+
+/// The error of a program that is not in a folder.
+pub(super) fn without_program(folder: &Folder, error: Error) -> Error {
+    match error {
+        Error::ReadFile { path, source } if source.kind() == ErrorKind::NotFound => {
+            let found = some_of(names_in(folder.dir()));
+            let text = format!(
+                "{source}. The folder has {found}; if the program is in another file, name it with \
+                 model_filename="
+            );
+            Error::ReadFile { path, source: io::Error::new(ErrorKind::NotFound, text) }
+        }
+        other => other,
+    }
+}
+
+/// The names of the files in a folder, but ours.
+fn names_in(dir: &Path) -> Vec<String> {
     let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };
     let files = entries.flatten().filter(|entry| entry.path().is_file());
     // Names with a leading dot are ours.
     let names = files.filter_map(|entry| entry.file_name().into_string().ok());
-    let names = names.filter(|name| !name.starts_with('.'));
-    let mut names: Vec<String> = names.filter(|name| !vars.contains_key(name.as_str())).collect();
+    let mut names: Vec<String> = names.filter(|name| !name.starts_with('.')).collect();
     names.sort();
+    names
+}
+
+/// Variables of the folder that the program has not, with their shapes.
+fn others(dir: &Path, vars: &BTreeMap<&str, &VarDesc>) -> Vec<String> {
+    let names = names_in(dir).into_iter().filter(|name| !vars.contains_key(name.as_str()));
     let described = |name: String| dims(&dir.join(&name)).map(|dims| format!("{name} {dims:?}"));
-    names.into_iter().filter_map(described).collect()
+    names.filter_map(described).collect()
 }
 
 /// The shape of the tensor in a file; `None` if it has no tensor.

@@ -29,12 +29,12 @@ impl<'a> Saving<'a> {
     pub(crate) fn begin(
         links: &'a Links,
         parts: Vec<SavedPart>,
-        transaction: &mut Transaction,
+        transaction: &Transaction,
     ) -> Result<Self> {
         let stage = if parts.is_empty() {
             String::new()
         } else {
-            transaction.open_to_others()?.to_string_lossy().into_owned()
+            transaction.open_to_others().to_string_lossy().into_owned()
         };
         let saving = Self { links, parts, stage };
         if let Err(error) = saving.all(Phase::Write) {

@@ -91,8 +91,8 @@ impl Remote for Session<'_> {
         let part = |&server: &ServerId| SavedPart { server, table: table(), weights_only: false };
         let parts = save.servers.iter().map(part).collect();
         let save = || {
-            let mut transaction = Transaction::begin(Path::new(&save.dir))?;
-            let saving = Saving::begin(self.step.links, parts, &mut transaction)?;
+            let transaction = Transaction::begin(Path::new(&save.dir))?;
+            let saving = Saving::begin(self.step.links, parts, &transaction)?;
             saving.commit(transaction, About::new("tables"))
         };
         save().map_err(host)

@@ -37,7 +37,7 @@ impl Saves {
         match part {
             Some(part) => part.commit(about),
             // Written by a process before this one, or committed with another table.
-            None if stage.exists() => StagePart::begin(stage)?.commit(about),
+            None if StagePart::is_begun(stage) => StagePart::begin(stage)?.commit(about),
             None => Ok(()),
         }
     }

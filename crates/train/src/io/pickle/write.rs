@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tensor::Tensor;
+use tensor::{Tensor, room_or_give_up};
 
 use super::{DTYPE, ENCODE, LETTERS, NDARRAY, RECONSTRUCT};
 use crate::error::{Error, Result};
@@ -57,19 +57,29 @@ fn global(out: &mut Vec<u8>, name: &str) {
 /// Protocol 2 has no bytes: they are text, which is encoded again when the pickle is read.
 fn latin1(out: &mut Vec<u8>, name: &str, bytes: &[u8]) -> Result<()> {
     global(out, ENCODE);
-    let chars: String = bytes.iter().map(|&byte| char::from(byte)).collect();
-    text(out, name, &chars)?;
+    let n_bytes = bytes.len() + bytes.iter().filter(|byte| !byte.is_ascii()).count();
+    length(out, name, n_bytes)?;
+    room_or_give_up(out, n_bytes);
+    for &byte in bytes {
+        out.extend_from_slice(char::from(byte).encode_utf8(&mut [0; 2]).as_bytes());
+    }
     text(out, name, "latin1")?;
     out.extend_from_slice(b"\x86R");
     Ok(())
 }
 
 fn text(out: &mut Vec<u8>, name: &str, value: &str) -> Result<()> {
-    let n_bytes = u32::try_from(value.len());
+    length(out, name, value.len())?;
+    out.extend_from_slice(value.as_bytes());
+    Ok(())
+}
+
+/// Begins a text of so many bytes.
+fn length(out: &mut Vec<u8>, name: &str, n_bytes: usize) -> Result<()> {
+    let n_bytes = u32::try_from(n_bytes);
     let n_bytes = n_bytes.map_err(|_| Error::TooLargeToPickle { var: name.to_string() })?;
     out.push(b'X');
     out.extend_from_slice(&n_bytes.to_le_bytes());
-    out.extend_from_slice(value.as_bytes());
     Ok(())
 }
 
