@@ -123,7 +123,7 @@ pub(crate) fn endpoints(text: &str) -> Result<CommaList<Endpoint>, String> {
 
 /// `16,8`.
 pub(crate) fn widths(text: &str) -> Result<CommaList<i64>, String> {
-    let width = |item: &str| item.parse().map_err(|_| format!("`{item}` is no number"));
+    let width = |item: &str| item.parse().map_err(|_| format!("`{item}` is not a number"));
     items(text).map(width).collect::<Result<_, _>>().map(CommaList)
 }
 

@@ -224,7 +224,7 @@ impl Contents {
         }
         if name == "__model__" {
             let problem = Program::from_bytes(&bytes).err().map(|error| error.to_string());
-            let problem = problem.unwrap_or_else(|| "it is no program".to_string());
+            let problem = problem.unwrap_or_else(|| "it is not a program".to_string());
             return Err(bad_file(self.dir(), name, &problem));
         }
         if !is_listed && is_part_name(name).is_some() {

@@ -68,7 +68,7 @@ impl NameNode {
             let known = access.name_node.as_deref().ok_or_else(|| bad(unknown))?;
             place = match Address::of(known) {
                 Ok(Address::Hdfs(known)) if !known.host.is_empty() => known,
-                _ => return Err(bad(&format!("`{known}` is no hdfs://HOST:PORT"))),
+                _ => return Err(bad(&format!("`{known}` is not hdfs://HOST:PORT"))),
             };
         }
         let addresses = match (&access.http_address, path.host.is_empty()) {

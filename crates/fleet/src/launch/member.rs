@@ -75,7 +75,7 @@ impl Member {
         group: &ProcessGroup,
     ) -> Result<Self> {
         let job = starter.job;
-        let line = job.policy.resumes.then(|| "a launcher goes on with this job".to_string());
+        let line = job.policy.resumes.then(|| "a launcher resumes this job".to_string());
         let (child, log_start) = starter.spawn(process, group, 0, line)?;
         Ok(Self {
             process: process.clone(),
@@ -261,10 +261,10 @@ impl Member {
 
     /// Its name and the way it ended.
     fn end(&self) -> String {
-        let outside = "from outside of this job (somebody's kill, a scheduler, too little memory)";
+        let outside = "from outside of this job (a kill command, a scheduler, too little memory)";
         let how = match self.status.map(|status| (status.code(), status.signal())) {
             Some((Some(_), _)) if self.was_told => format!("was ended by a signal {outside}"),
-            Some((Some(0), _)) => "was through".to_string(),
+            Some((Some(0), _)) => "has finished".to_string(),
             Some((None, Some(SIGKILL))) if OutOfMemoryKills::now().is_more_than(&self.kills) => {
                 format!("was killed by the kernel (SIGKILL). {ADVICE}")
             }

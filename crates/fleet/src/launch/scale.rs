@@ -124,7 +124,8 @@ pub(super) fn ask(options: &ScaleOptions, console: &mut Console) -> Result<()> {
     let lock = File::options().create(true).append(true).open(&path);
     let lock = lock.map_err(|source| Error::File { what: "write", path, source })?;
     if snapshots::is_locked(&lock) {
-        let why = "somebody else waits for another number of servers; ask again when that is over";
+        let why =
+            "another command waits for another number of servers; ask again when that is over";
         return Err(ScaleError::Refused(why.to_string()).into());
     }
     let request = ScaleRequest::new(options.n_servers);
@@ -239,7 +240,7 @@ mod tests {
         let lock = File::create(home.path().join(LOCK)).unwrap();
         lock.lock().unwrap();
         begin(home.path()).unwrap();
-        assert_eq!(wanted(home.path()), Some(request), "somebody waits for it");
+        assert_eq!(wanted(home.path()), Some(request), "a command waits for it");
         drop(lock);
         begin(home.path()).unwrap();
         assert_eq!(wanted(home.path()), None);

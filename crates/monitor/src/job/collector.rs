@@ -120,7 +120,7 @@ impl Collector {
         let thread = thread::Builder::new().name("collector".to_string());
         let thread = thread.spawn(move || watch(&watched, &told));
         if let Err(error) = &thread {
-            problems.push(format!("nobody watches the job: {error}"));
+            problems.push(format!("the job is not monitored: {error}"));
         }
         (Self { shared, web, stops, thread: thread.ok() }, problems)
     }
@@ -217,7 +217,7 @@ fn look(shared: &Mutex<Watched>) {
     let asked = ask_all(&addresses, path, PATIENCE);
     let answers = addresses.into_iter().zip(asked).map(|(address, asked)| {
         let state = asked.map_err(|error| error.to_string()).and_then(|asked| {
-            State::read(&asked.body).ok_or_else(|| "what it answers is no state".to_string())
+            State::read(&asked.body).ok_or_else(|| "its answer is not a state".to_string())
         });
         (address, state)
     });

@@ -74,7 +74,7 @@ impl EngineJob {
             if self.is_new {
                 format!("snapshots go to {}", snapshots.folder.display())
             } else {
-                format!("going on with the job in {}", snapshots.folder.display())
+                format!("resuming the job in {}", snapshots.folder.display())
             }
         };
         self.logs.line.iter().cloned().chain(self.snapshots.as_ref().map(words)).collect()

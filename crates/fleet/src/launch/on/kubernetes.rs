@@ -146,7 +146,7 @@ impl JobState {
                             |n: &str| if n.is_empty() { "0".into() } else { n.to_string() };
                         let [active, done, failed] = [active, done, failed].map(or_none);
                         pods =
-                            format!("{active} trainers run, {done} are through, {failed} failed");
+                            format!("{active} trainers run, {done} have finished, {failed} failed");
                     }
                 }
                 _ => {}
