@@ -90,7 +90,7 @@ pub(crate) fn command_words(text: &str) -> Result<CommandWords, String> {
     }
 }
 
-/// A name and what it stands for.
+/// A name and its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KeyValue {
     pub(crate) key: String,

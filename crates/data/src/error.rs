@@ -49,7 +49,7 @@ pub enum Error {
         /// Its value.
         found: String,
     },
-    /// There is no memory for what the input needs.
+    /// There is not enough memory for the input.
     #[error(
         "there is no memory for {what}: {} MB more were needed; use fewer rows or columns, or a machine with more \
          memory (a dataset and train_from_dataset read files piece by piece)", n_bytes.div_ceil(1_000_000)
@@ -151,7 +151,7 @@ pub enum Error {
     BadLine {
         /// The file.
         file: String,
-        /// The line, from 1, of the file or of what the command printed.
+        /// The line, from 1, of the file or of the output of the command.
         line: u64,
         /// The pipe command it came through; empty if there is none.
         command: String,

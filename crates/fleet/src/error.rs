@@ -585,5 +585,5 @@ fn list(endpoints: &[Endpoint]) -> String {
     endpoints.iter().map(Endpoint::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// Or what went wrong.
+/// The result of operations of this crate.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -44,7 +44,7 @@ pub(super) struct NameNode {
 /// A name node's facts about a file or folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FileStatus {
-    /// Its name in the folder that was asked for; empty for what was asked for itself.
+    /// Its name in the folder that was asked for; empty for the path itself.
     pub(super) name: String,
     pub(super) is_dir: bool,
     pub(super) len: u64,

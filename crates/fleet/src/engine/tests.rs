@@ -9,7 +9,7 @@ fn find(list: Environment<'_>, members: JobMembers) -> Result<Identity> {
     identity(&vars(list), members)
 }
 
-/// A role in a line: what, which, of how many trainers, and where servers or trainers are.
+/// A role in a line: its kind, its number, the number of trainers, and where servers or trainers are.
 fn told(role: &Role) -> String {
     let kind = if role.is_server() { "server" } else { "trainer" };
     let list = if role.servers.is_empty() { &role.trainers } else { &role.servers };

@@ -45,7 +45,7 @@ pub(super) struct Member {
     ended: Option<Instant>,
     /// It ended in order, but because it was told to, and not by this launcher.
     was_told: bool,
-    /// Where in the log what it writes begins.
+    /// The place in the log where its output begins.
     log_start: u64,
     restarts: Restarts,
     n_restarts: usize,
@@ -64,7 +64,7 @@ pub(super) struct Member {
 pub(super) struct Starter<'a> {
     pub(super) job: &'a Job,
     pub(super) host: &'a Host,
-    /// Pass on what processes say that share the output of this one.
+    /// Passes on the output of processes that share the output of this one.
     pub(super) relays: Option<&'a Relays>,
 }
 
@@ -154,7 +154,7 @@ impl Member {
     }
 
     /// Starts a server again that has ended because all trainers had completed: one of them died
-    /// after that, and needs what the server has kept.
+    /// after that, and needs the state that the server has kept.
     pub(super) fn serve_again(&mut self, console: &mut Console) {
         let is_over = self.ended.is_some_and(|ended| ended.elapsed() >= SERVED);
         let is_through = self.is_well() && is_over && !self.retires;
@@ -286,7 +286,7 @@ impl Member {
         !self.is_well() && self.last_lines().iter().any(says)
     }
 
-    /// Says that it failed, how, and what it said last.
+    /// Prints that it failed, how, and its last lines.
     pub(super) fn report(&self, console: &mut Console) {
         let end = self.end();
         match &self.process.log {

@@ -26,7 +26,7 @@ const ANSWER: &str = "scale.answer";
 const LOCK: &str = "scale.lock";
 /// How often the folder is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// The words before what was done, and before the reason of a refusal.
+/// The words before the outcome, and before the reason of a refusal.
 const DONE: &str = "done";
 const REFUSED: &str = "refused";
 

@@ -151,7 +151,7 @@ fn has_lost_check(text: &str) -> bool {
 }
 
 /// Whether the text has a checksum as this release writes it: then it is of this release, and its number is damaged. A
-/// later release that changes the form changes what is before the number.
+/// later release that changes the form changes the text before the number.
 fn has_our_form(text: &str) -> bool {
     let rest = text.split_once('\n').map_or("", |(_, rest)| rest);
     let ours = format!("{MAGIC} {VERSION}\n{rest}");

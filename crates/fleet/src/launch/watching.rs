@@ -1,4 +1,4 @@
-//! Lets the processes of a job say what they do, and shows it: on a page, in files, and in words at the end.
+//! Lets the processes of a job report their work, and shows it: on a page, in files, and in words at the end.
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -98,7 +98,7 @@ impl JobWatch {
         self.collector.share()
     }
 
-    /// Says what each process did.
+    /// Prints the work of each process.
     pub(super) fn sum_up(&self, console: &mut Console) {
         // Processes that have ended have written their last numbers.
         self.collector.look();

@@ -1,4 +1,4 @@
-//! Asks all processes of a job about once a second, and keeps what they say.
+//! Asks all processes of a job about once a second, and keeps their answers.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
@@ -270,7 +270,7 @@ impl Watched {
         if is_known { "/state" } else { "/state?about" }
     }
 
-    /// Takes in what is known now.
+    /// Takes in new answers.
     pub(super) fn take(
         &mut self,
         told: Vec<Told>,
@@ -388,7 +388,7 @@ impl Watched {
         values
     }
 
-    /// Writes what is left.
+    /// Writes the rest.
     fn finish(&mut self) {
         let (seconds, step) = (self.seconds(), self.total("trainer_batches") as u64);
         let (values, processes) = (&self.values, self.shares.as_slice());

@@ -18,7 +18,7 @@ const PASSING_SHARE: f64 = 0.2;
 /// The cause of a judgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// No trainer has said yet what it does.
+    /// No trainer has reported its work yet.
     Beginning,
     /// The trainers have finished.
     Through,
@@ -123,7 +123,7 @@ pub struct Judgement {
     pub cause: Cause,
     /// The sentence that names the process.
     pub who: String,
-    /// Why, and what helps.
+    /// The reason, and the remedy.
     pub why: String,
 }
 

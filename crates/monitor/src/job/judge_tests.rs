@@ -1,4 +1,4 @@
-//! Each cause, from what processes did and how they are.
+//! Each cause, from the time use and the state of processes.
 
 use super::judge::{Cause, Concern, Presence, judge};
 use super::members::Condition;

@@ -1,4 +1,4 @@
-//! How a process can be heard, and what the kernel of this machine says of one that cannot.
+//! Whether a process answers, and the kernel's view of one that does not.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;

@@ -33,7 +33,7 @@ pub(super) fn run(job: &EngineJob, console: &mut Console) -> Result<i32> {
     let said = tool::output(kubectl(&job.options).args(["apply", "-f", &file]))?;
     said.lines().for_each(|line| console.say(line));
     let end = follow(job, console);
-    // Disks stay, with the snapshots and what the script has saved.
+    // Disks stay, with the snapshots and the files that the script has saved.
     let removed = tool::output(kubectl(&job.options).args([
         "delete",
         "job,service",
