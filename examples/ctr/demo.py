@@ -1,4 +1,4 @@
-"""Two servers and two trainers learn made-up clicks; the launcher says who did what.
+"""Two servers and two trainers learn made-up clicks; the launcher prints the work of each process.
 
     paddlewheel run demo.py                      # makes 200,000 clicks up, trains, sums up
     paddlewheel run demo.py --mode async --rows 1000000

@@ -28,7 +28,7 @@ impl Options {
                 ("--mode", "async") => options.mode = Mode::Async,
                 ("--mode", "geo") => options.mode = Mode::Geo { push_every: 10 },
                 ("--batches", n) => {
-                    options.n_batches = n.parse().map_err(|_| format!("`{n}` is no number"))?;
+                    options.n_batches = n.parse().map_err(|_| format!("`{n}` is not a number"))?;
                 }
                 _ => return Err(format!("unknown: {word} {value}").into()),
             }

@@ -180,7 +180,7 @@ def test_the_demo(child):
     result = child("-m", "paddlewheel", "run", script, "--rows", "4000")
     assert result.returncode == 0, result.stderr
     # The launcher says once what each process did, the demo what came of it.
-    assert (result.stdout + result.stderr).count("--- who did what") == 1
+    assert (result.stdout + result.stderr).count("--- work of each process") == 1
     for trainer in (0, 1):
         assert result.stderr.count("trainer %d  10 batches, 2000 samples; reading " % trainer) == 1
     for server in (0, 1):

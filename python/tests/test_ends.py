@@ -84,7 +84,7 @@ def test_nothing_follows_a_job_that_has_not_finished(cluster, number):
     (pid,) = children(cluster.pid("launcher"), "launch_ps")
     os.kill(pid, number)
     said = cluster.expect("launcher", UNFINISHED)
-    assert said.endswith("the job has not finished (exit code 75); the same command goes on from here\n"), said
+    assert said.endswith("the job has not finished (exit code 75); the same command resumes it\n"), said
     assert not (cluster.folder / "deployed").exists()
 
 

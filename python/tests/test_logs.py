@@ -121,7 +121,7 @@ def test_a_level_that_does_not_exist_is_an_error_at_the_start(tmp_path):
     (tmp_path / "train.py").write_text(TRAIN)
     done = run(tmp_path, "-m", "paddlewheel", "launch_ps", "train.py", PADDLEWHEEL_LOG="debgu")
     assert done.returncode == 1
-    assert "error: environment variable PADDLEWHEEL_LOG: `debgu` is no level" in done.stderr
+    assert "error: environment variable PADDLEWHEEL_LOG: `debgu` is not a level" in done.stderr
     assert "Did you mean `debug`?" in done.stderr and "Traceback" not in done.stderr
     assert not (tmp_path / "logs").exists(), "nothing was begun"
     script = "import paddlewheel.fluid as fluid; fluid.Executor(fluid.CPUPlace())"

@@ -118,7 +118,7 @@ def a_server_that_is_not_started():
     not_ready("127.0.0.1:9")
 
 
-@mistake(RuntimeError, "nobody knows the host of no-such-host.invalid:6174", "give its address")
+@mistake(RuntimeError, "cannot resolve the host of no-such-host.invalid:6174", "give its address")
 def a_server_on_a_host_that_nobody_knows():
     not_ready("no-such-host.invalid:6174")
 

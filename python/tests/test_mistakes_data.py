@@ -206,7 +206,7 @@ def loading_a_file_that_is_cut_short():
     fluid.io.load_persistables(exe, "m")
 
 
-@mistake(EnforceNotMet, "m/__model__", "no bytes of a program")
+@mistake(EnforceNotMet, "m/__model__", "not the bytes of a program")
 def loading_something_else_as_a_model():
     os.makedirs("m")
     pathlib.Path("m/__model__").write_bytes(b"hello world")

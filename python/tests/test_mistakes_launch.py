@@ -50,12 +50,12 @@ LINES = {
     "the address of another machine": (
         ["launch_ps", "--node_ip", "192.0.2.7", "train.py"],
         1,
-        ["192.0.2.7 (from --node_ip)", "no address of this machine", "a launcher on each machine"],
+        ["192.0.2.7 (from --node_ip)", "not an address of this machine", "a launcher on each machine"],
     ),
     "end points of other machines": (
         ["launch_ps", "--endpoints", "192.0.2.7:6170", "train.py"],
         1,
-        ["192.0.2.7 (from --endpoints)", "no address of this machine", "--node_ip"],
+        ["192.0.2.7 (from --endpoints)", "not an address of this machine", "--node_ip"],
     ),
     "a machine that is not one of the job's": (
         ["launch_ps", "--cluster_node_ips", "10.0.0.1,10.0.0.2", "--node_ip", "10.0.0.3", "train.py"],

@@ -27,8 +27,8 @@ def run(feed, fetch=None):
 @mistake(
     EnforceNotMet,
     "data variable `x` (input X) was not fed",
-    "what was fed: `y`, `X`",
-    "`X` is no variable of the program: write the name as in the program",
+    "the feed has `y`, `X`",
+    "`X` is not a variable of the program: write the name as in the program",
     "in op `mul` built at",
     "mistakes.py:",
     warns=["The variable X is not found in program", "Did you mean `x`?"],
@@ -42,7 +42,7 @@ def nothing_is_fed():
     run(None)
 
 
-@mistake(EnforceNotMet, "data variable `y`", "not fed", "what was fed: `x`")
+@mistake(EnforceNotMet, "data variable `y`", "not fed", "the feed has `x`")
 def the_label_is_not_fed():
     run({"x": ones(2, 4)})
 

@@ -86,10 +86,10 @@ def test_wrong_input_of_a_predictor_is_named(model):
         ({"ids": [1], "x": [[1, 2, 3]]}, ValueError, "`x`: a sample has 2 numbers, but each sample given has 3"),
         ({"ids": [1, 2], "x": np.ones((2, 4), "float32")}, ValueError, "has 2 numbers, but each sample given has 4"),
         ({"ids": [1, 2], "x": np.ones((2, 4))}, ValueError, "has 2 numbers, but each sample given has 4"),
-        ({"ids": [1], "x": np.ones(3, "float32")}, ValueError, "3 numbers given are no multiple"),
+        ({"ids": [1], "x": np.ones(3, "float32")}, ValueError, "3 numbers given are not a multiple"),
         ({"ids": [1, 2], "x": X[:1]}, ValueError, "`x` has 1 samples"),
         ({"ids": [1], "x": [[float("nan"), 0]]}, ValueError, "`x`.*not finite"),
-        ({"ids": [100], "x": X[:1]}, ValueError, "100 is no row"),
+        ({"ids": [100], "x": X[:1]}, ValueError, "100 is not a row"),
         ([[1], X[0]], TypeError, "a dict of columns or a DataFrame, not list"),
     ]:
         with pytest.raises(kind, match=words):
@@ -266,7 +266,7 @@ def test_many_requests_at_once_are_answered_each(serving):
 
 def test_wrong_requests_are_refused_by_name(serving):
     for body, words in [
-        (b"garbage", "no JSON"),
+        (b"garbage", "not JSON"),
         (b"[]", "columns"),
         (b'{"columns": {"ids": [1], "x": [[1, 2]], "y": [1]}}', "`y`"),
         (b'{"columns": {"ids": [1]}}', "`x` is missing"),
@@ -276,9 +276,9 @@ def test_wrong_requests_are_refused_by_name(serving):
         (b'{"columns": {"ids": [null], "x": [[1, 2]]}}', "`ids` takes int64"),
         (b'{"columns": {"ids": [1], "x": [[1, 2, 3]]}}', "`x`"),
         (b'{"columns": {"ids": [1, 2], "x": [[1, 2]]}}', "`x` has 1 samples"),
-        (b'{"columns": {"ids": [1], "x": [[1, NaN]]}}', "no JSON"),
+        (b'{"columns": {"ids": [1], "x": [[1, NaN]]}}', "not JSON"),
         (b'{"columns": {"ids": [1], "x": [[1, 1e39]]}}', "`x`"),
-        (b'{"columns": {"ids": [100], "x": [[1, 2]]}}', "100 is no row"),
+        (b'{"columns": {"ids": [100], "x": [[1, 2]]}}', "100 is not a row"),
         (b'{"columns": {"ids": [], "x": []}}', "no sample"),
     ]:
         status, answer = serving.ask("POST", "/predict", body)

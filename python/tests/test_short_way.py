@@ -449,7 +449,7 @@ def test_bad_tables_are_refused(data):
         ({"validation": 1.5}, "validation must be"),
         ({"learning_rate": -1.0}, "learning_rate must be"),
         ({"columns": {"citty": "count"}}, "`citty`"),
-        ({"positive": "2"}, "`2` is no value of the target"),
+        ({"positive": "2"}, "`2` is not a value of the target"),
     ],
 )
 def test_bad_settings_are_refused(options, words, data):

@@ -48,7 +48,7 @@ def test_a_wrong_port_in_the_list(cluster):
 def test_a_host_that_nobody_knows(cluster):
     endpoint = "no-such-host.invalid:6174"
     trainer(cluster, [endpoint], **SOON)
-    assert "nobody knows the host of ['%s']" % endpoint in not_ready(cluster, endpoint)
+    assert "cannot resolve the host of ['%s']" % endpoint in not_ready(cluster, endpoint)
 
 
 def test_a_server_that_is_not_in_the_list(cluster):

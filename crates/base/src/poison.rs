@@ -9,7 +9,7 @@ use std::sync::{LockResult, PoisonError};
 /// Takes a lock, also after a thread panicked while it held it: `mutex.lock().even_if_poisoned()`.
 /// Works for `read`, `write` and the waits of a condition variable, too.
 pub trait EvenIfPoisoned {
-    /// Gives access to what the lock holds.
+    /// Gives access to the contents of the lock.
     type Guard;
 
     /// The guard, whether or not the lock is poisoned.

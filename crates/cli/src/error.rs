@@ -2,7 +2,7 @@
 
 use std::io;
 
-/// Or what went wrong.
+/// The result of a command.
 pub(crate) type Result<T> = std::result::Result<T, Error>;
 
 /// An error of a command; the crates that do the work have the words.

@@ -42,7 +42,7 @@ pub fn main() -> ExitCode {
     ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
 }
 
-/// Does what the words behind `paddlewheel` ask for; returns the exit code. Everything worth knowing has been
+/// Runs the command of the words behind `paddlewheel`; returns the exit code. Everything worth knowing has been
 /// printed.
 pub fn run(words: &[OsString], caller: &Caller) -> i32 {
     let mut tree = tree();
@@ -81,7 +81,7 @@ pub fn run(words: &[OsString], caller: &Caller) -> i32 {
     }
 }
 
-/// Prints help or what is wrong with the words; returns the exit code.
+/// Prints help or the error in the words; returns the exit code.
 fn explain(error: &clap::Error) -> i32 {
     let _ = error.print();
     error.exit_code()

@@ -90,7 +90,7 @@ pub(crate) fn command_words(text: &str) -> Result<CommandWords, String> {
     }
 }
 
-/// A name and what it stands for.
+/// A name and its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KeyValue {
     pub(crate) key: String,
@@ -123,7 +123,7 @@ pub(crate) fn endpoints(text: &str) -> Result<CommaList<Endpoint>, String> {
 
 /// `16,8`.
 pub(crate) fn widths(text: &str) -> Result<CommaList<i64>, String> {
-    let width = |item: &str| item.parse().map_err(|_| format!("`{item}` is no number"));
+    let width = |item: &str| item.parse().map_err(|_| format!("`{item}` is not a number"));
     items(text).map(width).collect::<Result<_, _>>().map(CommaList)
 }
 

@@ -144,7 +144,7 @@ pub(crate) fn plain(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// The row of a value that is not what a column holds.
+/// The row of a value of another type than the column's.
 pub(crate) struct BadValue(pub(crate) usize);
 
 /// The numbers of a column that holds numbers or times (in seconds); missing ones are not a number.
@@ -183,7 +183,7 @@ fn number_at(values: &Values, row: usize, holds: Holds) -> Option<f64> {
 }
 
 /// The text of a value of a column, from which its id is made: whole numbers without a point, times as
-/// `2024-01-31T10:00:00`, nothing for what is missing. `None` if it is something else than the column holds.
+/// `2024-01-31T10:00:00`, nothing for a missing value. `None` if it is something else than the column holds.
 pub(crate) fn text_in(values: &Values, row: usize, holds: Holds) -> Option<Cow<'_, str>> {
     match (values, holds) {
         (Values::Text(texts) | Values::Cells(texts), Holds::Texts) => {

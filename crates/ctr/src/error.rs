@@ -30,7 +30,7 @@ pub enum Error {
         "the target `{target}` is `{value}` in row {row}, but the model was trained on `{a}` and `{b}`"
     )]
     UnknownClass { target: String, row: usize, value: String, a: String, b: String },
-    #[error("`{value}` is no value of the target `{target}`, which has `{a}` and `{b}`")]
+    #[error("`{value}` is not a value of the target `{target}`, which has `{a}` and `{b}`")]
     NoPositive { target: String, value: String, a: String, b: String },
     #[error(
         "the target `{target}` is missing in row {row}: remove the rows whose outcome is not known"
@@ -67,7 +67,7 @@ pub enum Error {
     NotANumber { column: String, row: usize, expected: &'static str, text: String },
     #[error("column `{column}` is infinite in row {row}")]
     Infinite { column: String, row: usize },
-    #[error("column `{column}` is said to be something, but the table does not have it.{near}")]
+    #[error("column `{column}` has a kind in the settings, but the table does not have it.{near}")]
     UnknownColumn { column: String, near: DidYouMean },
     #[error("there is no {what} `{name}`.{near} There are: {known}")]
     UnknownWord { what: &'static str, name: String, known: String, near: DidYouMean },

@@ -6,7 +6,7 @@ use crate::cells::{BadValue, Holds, filled, numbers, text_of};
 use crate::error::{Error, Result};
 use crate::words::FeatureKind;
 
-/// How a column becomes what the model is fed.
+/// How a column becomes the input of the model.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Scaling {
     /// (x - mean) / scale.

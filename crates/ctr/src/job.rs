@@ -111,7 +111,7 @@ impl CtrWorker<'_> {
     }
 }
 
-/// Where a worker puts what the servers have, before it reads it.
+/// The folder of a worker's copy of the servers' variables, before it reads them.
 ///
 /// In a job that recovers, a worker that is started again goes through its epochs once more, and must find what
 /// the servers had then. So all epochs are kept beside the snapshots. Otherwise one is kept, and removed in the end.

@@ -47,7 +47,7 @@ pub(crate) fn to_bytes(encoding: &Encoding) -> Vec<u8> {
     bytes
 }
 
-/// The encoding of a file, or what is wrong with it.
+/// The encoding of a file, or the error in it.
 pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Encoding, String> {
     let read: Value = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
     let version = read["version"].as_u64().and_then(|version| u32::try_from(version).ok());

@@ -1,6 +1,6 @@
 //! A short way from a table to a click-through model.
 //!
-//! [`Ctr::fit`] guesses what the columns of a [`data::DataFrame`] are, encodes them, builds an ordinary
+//! [`Ctr::fit`] guesses the kinds of the columns of a [`data::DataFrame`], encodes them, builds an ordinary
 //! program, trains it (alone, or with parameter servers) and returns a [`CtrModel`], which predicts, is
 //! judged, and is saved together with its encoding.
 //!

@@ -17,7 +17,7 @@ use crate::saved::{EncodedModel, read_encoding};
 /// Rows that are predicted at once.
 const BATCH: usize = 1024;
 
-/// A click-through model and what it knows of its columns.
+/// A click-through model and its facts about columns.
 #[derive(Debug)]
 pub struct CtrModel {
     pub(crate) encoding: Encoding,

@@ -17,7 +17,7 @@ pub struct NamedCell {
     pub cell: Cell,
 }
 
-/// A table of rows, each a value for each name. If a model is to read it, a row may leave out what the model does not read.
+/// A table of rows, each a value for each name. If a model is to read it, a row may leave out columns that the model does not read.
 pub fn frame_of_rows(rows: Vec<Vec<NamedCell>>, encoding: Option<&Encoding>) -> Result<DataFrame> {
     let n_rows = rows.len();
     let (mut names, mut places): (Vec<String>, BTreeMap<String, usize>) = Default::default();

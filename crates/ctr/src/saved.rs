@@ -1,4 +1,4 @@
-//! A model for inference together with what it knows of its columns.
+//! A model for inference together with its facts about columns.
 
 use std::path::Path;
 

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::settings::Ctr;
 use crate::words::Loss;
 
-/// The column to predict, and what its values mean.
+/// The column to predict, and the meaning of its values.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CtrTarget {
     /// Its name.

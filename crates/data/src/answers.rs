@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use crate::source::read_lists;
 use crate::zstd::ZstdFrames;
 
-/// Reads bytes as a page of an S3 list and as what a name node says of a folder; returns how many names there are.
+/// Reads bytes as a page of an S3 list and as a name node's list of a folder; returns how many names there are.
 pub fn lists(bytes: &[u8]) -> usize {
     read_lists(&String::from_utf8_lossy(bytes))
 }

@@ -32,7 +32,7 @@ const fn tables() -> [[u32; 256]; 8] {
     tables
 }
 
-/// The checksum of a text that begins with what `before` is the checksum of.
+/// The checksum of a text whose beginning has the checksum `before`.
 #[inline]
 pub(crate) fn crc32(before: u32, text: &[u8]) -> u32 {
     let (words, rest) = text.as_chunks::<8>();

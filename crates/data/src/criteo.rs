@@ -84,7 +84,7 @@ impl Criteo {
                 ("--dense", Some("log1p")) => criteo.dense = Dense::Log1p,
                 (number, None) if criteo.n_ids == 0 => {
                     let n_ids = number.parse().ok().filter(|n| (1..1 << 63).contains(n));
-                    let bad = || usage(format!("`{number}` is no number of ids"));
+                    let bad = || usage(format!("`{number}` is not a number of ids"));
                     criteo.n_ids = n_ids.ok_or_else(bad)?;
                 }
                 (other, value) => {

@@ -196,7 +196,7 @@ impl Dataset {
         self.skipped.lock().even_if_poisoned().clone()
     }
 
-    /// Sets what an earlier process left out, in a pass that is not run again.
+    /// Sets the lines that an earlier process left out, in a pass that is not run again.
     pub fn set_skipped(&mut self, skipped: Skipped) {
         self.skipped = Arc::new(Mutex::new(skipped));
     }
@@ -208,7 +208,7 @@ impl Dataset {
         (self.kind == DatasetKind::Queue).then_some(stream)
     }
 
-    /// From now on passes leave out what others have read.
+    /// From now on passes leave out the parts that others have read.
     pub fn leave_out(&mut self, read: &[FileRead]) {
         let lines = |read: &FileRead| (read.file.clone(), read.n_lines);
         self.settings.left_out = read.iter().map(lines).collect();

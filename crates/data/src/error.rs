@@ -49,7 +49,7 @@ pub enum Error {
         /// Its value.
         found: String,
     },
-    /// There is no memory for what the input needs.
+    /// There is not enough memory for the input.
     #[error(
         "there is no memory for {what}: {} MB more were needed; use fewer rows or columns, or a machine with more \
          memory (a dataset and train_from_dataset read files piece by piece)", n_bytes.div_ceil(1_000_000)
@@ -137,7 +137,7 @@ pub enum Error {
     },
     /// A folder for a log in which something else lies.
     #[error(
-        "`{name}` in `{folder}` is no part of the log to be written, and scripts that count files \
+        "`{name}` in `{folder}` is not part of the log to be written, and scripts that count files \
          would take it for one: remove it or choose another folder"
     )]
     ForeignFile {
@@ -151,7 +151,7 @@ pub enum Error {
     BadLine {
         /// The file.
         file: String,
-        /// The line, from 1, of the file or of what the command printed.
+        /// The line, from 1, of the file or of the output of the command.
         line: u64,
         /// The pipe command it came through; empty if there is none.
         command: String,
@@ -373,14 +373,14 @@ pub enum Error {
         from: usize,
     },
     /// Bytes that are not positions of readers.
-    #[error("these are no positions of readers: {reason}")]
+    #[error("these are not positions of readers: {reason}")]
     BadPositions {
         /// The reason.
         reason: String,
     },
     /// A pass that was begun with other data than the dataset has now.
     #[error(
-        "the pass was begun with another {about}: to go on in the middle of it, the script must set \
+        "the pass was begun with another {about}: to continue in the middle of it, the script must set \
          up its datasets as it did before"
     )]
     OtherData {
@@ -390,7 +390,7 @@ pub enum Error {
     /// A file that has fewer lines than were read of it before.
     #[error(
         "`{file}` has {found} lines or rows now, but {expected} of it were read before the pass was \
-         interrupted: the pass cannot go on in a file that has changed"
+         interrupted: the pass cannot continue in a file that has changed"
     )]
     FileShorter {
         /// The file.

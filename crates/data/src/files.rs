@@ -87,7 +87,7 @@ impl SharedFile {
         file.try_clone().ok().map(|file| Self { file, n_counted: 0 })
     }
 
-    /// Counts what was read since the last time, and has come out of the command for sure.
+    /// Counts the bytes that were read since the last time, and that have come out of the command for sure.
     pub(crate) fn count(&mut self) {
         let place = (&self.file).stream_position().unwrap_or(0);
         self.count_until(place.saturating_sub(AHEAD_BYTES));
@@ -106,7 +106,7 @@ impl SharedFile {
     }
 }
 
-/// Counts what is read.
+/// Counts the bytes that are read.
 struct Counted<R>(R);
 
 impl<R: Read> Read for Counted<R> {

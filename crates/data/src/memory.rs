@@ -275,7 +275,7 @@ fn load_files(pass: &Pass, shown: &ShownLoad) -> Result<Vec<(usize, Vec<Records>
 /// Batches of a range of samples.
 pub(crate) struct Range {
     memory: Arc<SampleMemory>,
-    /// The next sample, and what came before it.
+    /// The next sample, and the lines that were left out before it.
     position: Position,
     end: usize,
     batch_size: usize,

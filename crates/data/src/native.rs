@@ -72,7 +72,7 @@ impl Native {
         }
     }
 
-    /// Does what the command does: `input` becomes lines of counted slots.
+    /// Does the work of the command: `input` becomes lines of counted slots.
     ///
     /// Lines are read as they come; a file that is not text is read as a whole before.
     pub fn run(&self, input: impl Read, output: impl Write) -> Result<()> {

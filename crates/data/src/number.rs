@@ -38,7 +38,7 @@ fn is_space(byte: u8) -> bool {
 }
 
 /// The number that the digits at the front of eight bytes make, and how many they are. Without a
-/// branch: numbers of different lengths are what a processor guesses badly.
+/// branch: a processor guesses badly at numbers of different lengths.
 #[inline]
 fn eight_digits(chunk: u64) -> (u64, usize) {
     const LOW: u64 = 0x0000_00ff_0000_00ff;

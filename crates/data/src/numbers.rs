@@ -82,7 +82,7 @@ impl ColumnNumber {
         }
     }
 
-    /// The text from which its id is made: whole numbers without a point, nothing for what is missing.
+    /// The text from which its id is made: whole numbers without a point, nothing for a missing value.
     pub fn text(self) -> Cow<'static, str> {
         match self {
             ColumnNumber::Missing => Cow::Borrowed(""),

@@ -124,7 +124,7 @@ impl Pass {
         }
     }
 
-    /// Counts what is left out, or says that it was too much.
+    /// Counts lines and files that are left out; an error if they are too many.
     fn skip(&self, error: Error, own: &mut Skipped, count: fn(&mut Skipped)) -> Result<()> {
         let max = self.settings.skips_max;
         if max == 0 || matches!(error, Error::Stopped) {
@@ -190,7 +190,7 @@ impl Pass {
         Ok(())
     }
 
-    /// Reads what a command prints. Returns how much that was.
+    /// Reads the output of a command. Returns its length.
     fn read_piped(&self, file: &str, input: CommandInput, sink: &mut Sink<'_>) -> Result<u64> {
         let mut lines = Lines::new(self.start(file, input)?);
         if let Err(source) = self.lines(file, &mut lines, sink, None)? {

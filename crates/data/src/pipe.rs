@@ -75,7 +75,7 @@ enum EndedEarly {
     Stalled,
 }
 
-/// A command that runs; reading this is reading what it prints.
+/// A command that runs; reading this is reading its output.
 pub(crate) struct Pipe {
     child: Child,
     output: ChildStdout,
@@ -274,7 +274,7 @@ fn feed(stream: &mut dyn Read, stdin: &mut impl Write) -> io::Result<()> {
     }
 }
 
-/// Passes on what a command complains of and keeps the end of it.
+/// Passes on the stderr of a command and keeps the end of it.
 fn tee(mut errors: ChildStderr, tail: &Mutex<Vec<u8>>, hushed: &AtomicBool) {
     let mut buffer = [0; 1024];
     loop {

@@ -15,7 +15,7 @@ use crate::settings::{DatasetKind, Settings};
 const READERS_MAX: usize = 1 << 16;
 /// More than can be counted in any file: sums of such numbers are numbers.
 const NUMBER_MAX: u64 = 1 << 62;
-/// Bytes of a text about what was left out.
+/// Bytes of a text about lines that were left out.
 const TEXT_BYTES_MAX: usize = 4096;
 
 /// The position of one reader.
@@ -49,7 +49,7 @@ impl Position {
     }
 }
 
-/// The positions of all readers of a pass, and what they read.
+/// The positions of all readers of a pass, and the facts about their data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Positions {
     pub(crate) facts: Facts,

@@ -28,7 +28,7 @@ pub(crate) enum FieldValue {
     Message(Vec<TextField>),
 }
 
-/// A field and what it holds; a list is several fields of one name.
+/// A field and its value; a list is several fields of one name.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct TextField {
     pub(crate) name: String,

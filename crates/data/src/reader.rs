@@ -1,4 +1,4 @@
-//! The batches of one thread of a pass, and what ends a pass early.
+//! The batches of one thread of a pass, and the handle that ends a pass early.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -18,7 +18,7 @@ impl FileRead {
     pub const ALL: u64 = u64::MAX;
 }
 
-/// The files of a pass, and what it leaves out of them.
+/// The files of a pass, and the parts that it leaves out.
 #[derive(Clone, Debug, Default)]
 pub struct PassFiles {
     pub(crate) files: Vec<String>,

@@ -15,7 +15,7 @@ pub trait Exchange {
     /// How many there are.
     fn n_trainers(&self) -> usize;
 
-    /// Gives `parts[i]` to trainer `i` and returns what each trainer gave to this one, by rank.
+    /// Gives `parts[i]` to trainer `i` and returns the parts that this one got, by rank.
     ///
     /// All trainers call it equally often and for the same purpose; it returns when all have.
     fn all_to_all(

@@ -231,9 +231,9 @@ fn remove(path: &Path) {
 /// A unique name beside a file: hidden, and not that of another process or machine.
 pub fn beside(path: &Path) -> io::Result<PathBuf> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
-    let name = path
-        .file_name()
-        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "this is no name of a file"))?;
+    let name = path.file_name().ok_or_else(|| {
+        io::Error::new(io::ErrorKind::InvalidInput, "this is not the name of a file")
+    })?;
     let (process, n) = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
     // Two machines that share a folder may have processes of one number.
     let random = RandomState::new().build_hasher().finish();

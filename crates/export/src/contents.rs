@@ -92,7 +92,7 @@ pub struct Contents {
 }
 
 impl Contents {
-    /// Looks at a folder, or at what `fluid.save` wrote under a prefix. Every file that has a checksum
+    /// Looks at a folder, or at the files of `fluid.save` under a prefix. Every file that has a checksum
     /// is compared with it.
     pub fn read(path: &Path) -> Result<Self> {
         Self::read_in(path, Phase::default())
@@ -149,7 +149,7 @@ impl Contents {
         self.folder.phase().add(n_bytes);
     }
 
-    /// Whether a list of files says what was saved.
+    /// Whether the folder has a list of its saved files.
     pub fn is_listed(&self) -> bool {
         self.folder.manifest().is_some()
     }
@@ -224,7 +224,7 @@ impl Contents {
         }
         if name == "__model__" {
             let problem = Program::from_bytes(&bytes).err().map(|error| error.to_string());
-            let problem = problem.unwrap_or_else(|| "it is no program".to_string());
+            let problem = problem.unwrap_or_else(|| "it is not a program".to_string());
             return Err(bad_file(self.dir(), name, &problem));
         }
         if !is_listed && is_part_name(name).is_some() {

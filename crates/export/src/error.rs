@@ -82,7 +82,7 @@ pub enum Error {
     #[error("there is no table `{table}` in the scope.{near}")]
     NotInScope { table: String, near: DidYouMean },
 
-    #[error("`{table}` of {} is no table: it has the shape {dims:?}, a table has rows and columns", path.display())]
+    #[error("`{table}` of {} is not a table: it has the shape {dims:?}, a table has rows and columns", path.display())]
     NotATable { path: PathBuf, table: String, dims: Vec<i64> },
 
     #[error("{} holds rows of {found} numbers, and those of `{table}` have {expected}", path.display())]

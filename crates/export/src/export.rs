@@ -53,11 +53,11 @@ impl ExportFormat {
 /// How a folder is exported.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExportOptions {
-    /// To what.
+    /// The format.
     pub format: ExportFormat,
     /// Where to; beside the folder if it is not said.
     pub out: Option<PathBuf>,
-    /// Replaces what is there.
+    /// Replaces an existing file or folder.
     pub force: bool,
     /// Only this variable.
     pub table: Option<String>,
@@ -85,7 +85,7 @@ pub struct Exported {
     pub text: String,
 }
 
-/// Writes what a folder holds in another format.
+/// Writes the contents of a folder in another format.
 ///
 /// ```
 /// use export::{ExportFormat, ExportOptions, export, text};

@@ -1,4 +1,4 @@
-//! Rows that were read from a file, and what they do to a table.
+//! Rows that were read from a file, and their effect on a table.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -15,7 +15,7 @@ pub(crate) struct NewOutput {
 }
 
 impl NewOutput {
-    /// Refuses to replace what is there, unless that is wanted.
+    /// Refuses to replace a file or folder, unless that is wanted.
     pub(crate) fn new(path: &Path, force: bool) -> Result<Self> {
         if !force && fs::symlink_metadata(path).is_ok() {
             return Err(Error::Exists { path: path.to_path_buf() });

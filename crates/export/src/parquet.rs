@@ -258,7 +258,7 @@ impl ColumnValues {
                 let numbers = all::<Int32Type>(column, n)?;
                 Ok(numbers.map(|numbers| numbers.into_iter().map(i64::from).collect()))
             }
-            _ => Err(ParquetError::General("its ids are no whole numbers".to_string())),
+            _ => Err(ParquetError::General("its ids are not whole numbers".to_string())),
         }
     }
 

@@ -130,10 +130,10 @@ pub fn safetensors_rows(path: &Path, table: &str) -> Result<NewRows> {
     let mut file = fs::File::open(path).map_err(unreadable)?;
     let n_bytes = file.metadata().map_err(unreadable)?.len();
     let mut length = [0; 8];
-    file.read_exact(&mut length).map_err(|_| bad("it is no safetensors file".to_string()))?;
+    file.read_exact(&mut length).map_err(|_| bad("it is not a safetensors file".to_string()))?;
     let n_head = u64::from_le_bytes(length);
     if n_head > HEAD_BYTES_MAX || n_head + 8 > n_bytes {
-        return Err(bad("it is no safetensors file, or is cut short".to_string()));
+        return Err(bad("it is not a safetensors file, or is cut short".to_string()));
     }
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes).map_err(unreadable)?;

@@ -1,4 +1,4 @@
-//! A panic is a bug of ours. The message says so, and what to send.
+//! A panic is a bug of ours. The message says so, and names the facts to send.
 
 use std::io::{self, Write};
 use std::panic::{self, PanicHookInfo};

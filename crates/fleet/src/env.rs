@@ -187,7 +187,7 @@ pub(crate) const SECRET: &[&str] = &["PADDLEWHEEL_SECRET"];
 pub(crate) const INSECURE: &[&str] = &["PADDLEWHEEL_INSECURE"];
 /// Whether other machines are never spoken to without a secret; ours.
 pub(crate) const REQUIRE_SECRET: &[&str] = &["PADDLEWHEEL_REQUIRE_SECRET"];
-/// Where programs keep what they need again.
+/// The folder of files that programs keep between runs.
 pub(crate) const STATE_HOME: &[&str] = &["XDG_STATE_HOME"];
 /// The port at which this process answers HTTP requests of monitors; ours.
 pub(crate) const METRICS_PORT: &[&str] = &["PADDLEWHEEL_METRICS_PORT"];
@@ -263,7 +263,7 @@ pub(crate) struct FoundVar {
 }
 
 impl FoundVar {
-    /// The complaint that a value is not what it should be.
+    /// The error about an invalid value.
     pub(crate) fn bad(&self, expected: &'static str) -> Error {
         Error::BadVariable { name: self.name, value: self.value.clone(), expected }
     }

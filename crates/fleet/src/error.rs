@@ -49,7 +49,7 @@ pub enum Error {
     },
     /// The environment of a scheduler that is not complete.
     #[error(
-        "{seen} is set, so this is a process of {engine}; but {missing} is not set, and it says who the others are{}",
+        "{seen} is set, so this is a process of {engine}; but {missing} is not set, which locates the other processes{}",
         how(.missing)
     )]
     HalfOf {
@@ -230,7 +230,7 @@ pub enum Error {
     #[error(
         "servers not ready after {} s: {}; are they started, is the address right, \
          are http_proxy and https_proxy unset? (FLAGS_wait_server_ready_timeout says how long to wait){}",
-        .waited.as_secs(), list(.endpoints), nobody_knows(.unresolved)
+        .waited.as_secs(), list(.endpoints), cannot_resolve(.unresolved)
     )]
     NotReady {
         /// Those that did not answer.
@@ -272,7 +272,7 @@ pub enum Error {
     },
     /// Another machine, on which this launcher cannot start anything.
     #[error(
-        "{host} (from {option}) is no address of this machine, and a launcher starts processes on its \
+        "{host} (from {option}) is not an address of this machine, and a launcher starts processes on its \
          own machine only: give this machine's address with --node_ip, and start a launcher on each \
          machine of --cluster_node_ips"
     )]
@@ -433,7 +433,7 @@ pub enum SnapshotError {
     /// Another job has written there.
     #[error(
         "the snapshots in {} are those of another job ({theirs}), this one is {ours}: give another \
-         folder with --snapshot_dir, or go on from them with --resume",
+         folder with --snapshot_dir, or resume from them with --resume",
         .folder.display()
     )]
     OtherJob {
@@ -578,11 +578,11 @@ fn sentence(near: &DidYouMean) -> String {
     if near.0.is_some() { format!(".{near}") } else { String::new() }
 }
 
-fn nobody_knows(endpoints: &[Endpoint]) -> String {
+fn cannot_resolve(endpoints: &[Endpoint]) -> String {
     match endpoints {
         [] => String::new(),
         _ => format!(
-            "; nobody knows the host of {}: check how it is written in the list of servers, or give \
+            "; cannot resolve the host of {}: check how it is written in the list of servers, or give \
              its address",
             list(endpoints)
         ),
@@ -593,5 +593,5 @@ fn list(endpoints: &[Endpoint]) -> String {
     endpoints.iter().map(Endpoint::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// Or what went wrong.
+/// The result of operations of this crate.
 pub type Result<T> = std::result::Result<T, Error>;

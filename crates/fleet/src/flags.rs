@@ -341,7 +341,7 @@ impl Flags {
         Some(Arc::new(move || server_list::read(&folder)))
     }
 
-    /// Tells a server what flags say about it.
+    /// Tells a server the flags about it.
     pub fn configure(&self, serving: &mut Serving) {
         serving.check_finite = self.check_nan_inf();
         serving.bind_attempts = u32::try_from(self.rpc_retry_bind_port()).unwrap_or(u32::MAX);

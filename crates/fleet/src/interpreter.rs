@@ -72,7 +72,7 @@ impl Interpreter {
     }
 }
 
-/// A `PYTHONPATH` with the alias before what is there.
+/// A `PYTHONPATH` with the alias before its present folders.
 pub(crate) fn python_path(alias: &Path) -> OsString {
     let mut path = alias.as_os_str().to_os_string();
     if let Some(inherited) = std::env::var_os("PYTHONPATH").filter(|path| !path.is_empty()) {

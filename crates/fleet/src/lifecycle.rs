@@ -172,7 +172,7 @@ impl Fleet {
     }
 
     /// Splits programs that hold the ops of an optimizer already. A trainer's are rewritten in
-    /// place; a server leaves them alone and gets its own. Returns what the user should be told.
+    /// place; a server leaves them alone and gets its own. Returns warnings for the user.
     pub fn distribute(
         &mut self,
         main: &mut Program,
@@ -253,7 +253,7 @@ impl Fleet {
         self.start_server(scope, model_dir, io::load_slices).map(|_| ())
     }
 
-    /// Like [`Fleet::init_server`], with what fits of a model that may have other variables or
+    /// Like [`Fleet::init_server`], with the part that fits of a model that may have other variables or
     /// other sizes.
     pub fn fit_server(&mut self, scope: &Scope, model_dir: Option<&Path>) -> Result<Fitted> {
         Ok(self.start_server(scope, model_dir, io::fit_slices)?.unwrap_or_default())
@@ -322,7 +322,7 @@ impl Fleet {
         Ok(true)
     }
 
-    /// This trainer is done: sends what is queued, and tells the servers. Scripts call it in every
+    /// This trainer is done: sends its queue, and tells the servers. Scripts call it in every
     /// process; a server has nothing to stop.
     pub fn stop_worker(&mut self, scope: &Scope) -> Result<()> {
         if self.role.kind == RoleKind::Server {
@@ -344,7 +344,7 @@ impl Fleet {
     }
 
     /// Saves a trainer's program, with the parameters that the servers have now. Trainer 0 also
-    /// saves what only servers hold.
+    /// saves variables that only servers hold.
     pub fn save_persistables(&self, scope: &Scope, dir: &Path, program: &Program) -> Result<()> {
         let job = program.distributed.as_deref();
         let job = job.ok_or(Error::LocalProgram("save_persistables"))?;

@@ -20,7 +20,8 @@ pub fn other_servers(endpoints: &[Endpoint]) -> String {
 /// Why waiting longer will not help, if it is the name of a machine.
 pub fn unresolved(endpoints: &[Endpoint]) -> Option<String> {
     let why = "check how it is written in the list of servers, or give its address";
-    (!endpoints.is_empty()).then(|| format!("nobody knows the host of {}: {why}", repr(endpoints)))
+    (!endpoints.is_empty())
+        .then(|| format!("cannot resolve the host of {}: {why}", repr(endpoints)))
 }
 
 /// A process waits for others of its job to report.
@@ -48,7 +49,7 @@ pub const JOB_FINISHED: &str = "the job has finished";
 
 /// The last line of a launcher whose job was asked to end.
 pub(crate) fn goes_on_later(code: i32) -> String {
-    format!("the job has not finished (exit code {code}); the same command goes on from here")
+    format!("the job has not finished (exit code {code}); the same command resumes it")
 }
 
 /// A second `init_worker` changes nothing.

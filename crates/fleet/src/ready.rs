@@ -258,7 +258,7 @@ mod tests {
         let Err(Error::NotReady { unresolved, .. }) = result else { panic!("{result:?}") };
         assert_eq!(unresolved, endpoints);
         assert!(
-            said[2].starts_with("nobody knows the host of ['no-such-host.invalid:1']"),
+            said[2].starts_with("cannot resolve the host of ['no-such-host.invalid:1']"),
             "{said:?}"
         );
     }

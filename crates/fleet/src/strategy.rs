@@ -123,7 +123,7 @@ impl TrainerConfig {
     }
 
     /// The settings that matter in this mode. If threads step together, queues are as long as there
-    /// are threads, and a line for the user says what was changed.
+    /// are threads, and a line for the user names the change.
     pub fn communicator_flags(&mut self) -> (Vec<(&'static str, String)>, Vec<String>) {
         let keeps_step = self.mode.is_some_and(Mode::threads_synchronize);
         let mut lines = Vec::new();

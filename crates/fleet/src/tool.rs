@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 const LIMIT: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// Runs a command to its end; returns what it printed.
+/// Runs a command to its end; returns its output.
 pub(crate) fn output(command: &mut Command) -> Result<String> {
     output_of(command, "")
 }
@@ -28,7 +28,7 @@ pub(crate) fn output_of(command: &mut Command, input: &str) -> Result<String> {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(missing)?;
     if let Some(mut stdin) = child.stdin.take() {
-        // One that does not read it says itself what it lacks.
+        // One that does not read it reports the reason itself.
         let _ = stdin.write_all(input.as_bytes());
     }
     let (out, err) = (child.stdout.take(), child.stderr.take());

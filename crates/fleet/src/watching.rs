@@ -47,7 +47,7 @@ pub fn begin(role: Option<&Role>) {
             started.map_err(|error| error.to_string())
         });
         let problem = |problem: String| {
-            let text = format!("{problem}; this process is not watched, and goes on");
+            let text = format!("{problem}; this process continues without monitoring");
             Line::warning("watch", text).say();
         };
         let server = started.map_err(problem).ok();

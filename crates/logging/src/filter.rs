@@ -29,7 +29,7 @@ const DEBUG_MAX: i64 = 4;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FilterError {
     /// A level that does not exist.
-    #[error("`{word}` is no level: there are {}.{near}", LEVELS.join(", "))]
+    #[error("`{word}` is not a level: there are {}.{near}", LEVELS.join(", "))]
     Level {
         /// As it was written.
         word: String,

@@ -87,7 +87,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for LogLayer {
             identity: &identity,
         };
         let line = line.write(format());
-        // In one piece, between two drawings of what moves. A closed stderr is ignored.
+        // In one piece, between two drawings of moving lines. A closed stderr is ignored.
         screen::apart(|| _ = std::io::stderr().lock().write_all(line.as_bytes()));
     }
 }

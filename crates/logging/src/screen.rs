@@ -80,7 +80,7 @@ pub fn is_drawing() -> bool {
     SCREEN.get().is_some_and(|screen| screen.is_drawing.load(Ordering::Relaxed))
 }
 
-/// Takes what moves away for a moment: something else is about to be written.
+/// Clears moving lines for a moment: something else is about to be written.
 pub fn make_room() {
     if let Some(screen) = SCREEN.get().filter(|screen| screen.is_drawing.load(Ordering::Relaxed)) {
         // A terminal that is gone needs no room.

@@ -1,4 +1,4 @@
-//! Whether this process is watched, and whether it does what it is there for.
+//! Whether this process is watched, and whether it is ready.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -6,7 +6,7 @@ static IS_ON: AtomicBool = AtomicBool::new(false);
 static IS_SERVING: AtomicBool = AtomicBool::new(false);
 static HAS_STEPPED: AtomicBool = AtomicBool::new(false);
 
-/// Whether anybody wants to know: otherwise no clock is read.
+/// Whether numbers are wanted: otherwise no clock is read.
 pub fn is_on() -> bool {
     IS_ON.load(Ordering::Relaxed)
 }

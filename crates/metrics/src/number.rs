@@ -51,7 +51,7 @@ impl<const GROWS: bool> Whole<GROWS> {
         Self(AtomicU64::new(0))
     }
 
-    /// Sets it; one that grows takes over what was counted elsewhere.
+    /// Sets it; one that grows takes over a count from elsewhere.
     pub fn set(&self, n: u64) {
         self.0.store(n, Ordering::Relaxed);
     }

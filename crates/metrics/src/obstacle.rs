@@ -26,7 +26,7 @@ pub struct Obstacle {
     pub text: String,
     /// The remedy that a person can apply; empty if none is needed.
     pub remedy: String,
-    /// It passes without anybody: a recovery, a wait.
+    /// It passes by itself: a recovery, a wait.
     pub is_passing: bool,
     /// Since when.
     pub since: Instant,

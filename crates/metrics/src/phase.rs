@@ -35,7 +35,7 @@ pub fn show_phases(view: Box<dyn PhaseView>) -> bool {
 pub struct Phase(Option<Arc<PhaseState>>);
 
 impl Phase {
-    /// Begins a phase; `unit` is what is counted: `samples`, `rows`.
+    /// Begins a phase; `unit` is the unit of its counts: `samples`, `rows`.
     pub fn begin(name: &str, unit: &'static str) -> Self {
         let Some(view) = VIEW.get() else { return Self(None) };
         let state = Arc::new(PhaseState::new(name, unit));
@@ -48,7 +48,7 @@ impl Phase {
         self.with(|state| state.total.store(total, Ordering::Relaxed));
     }
 
-    /// The share that is done, from 0 to 1, if it is known better than by what is counted. 0: not known.
+    /// The share that is done, from 0 to 1, if it is known better than by the counts. 0: not known.
     pub fn set_share(&self, share: f64) {
         self.with(|state| state.share.store(share.to_bits(), Ordering::Relaxed));
     }
@@ -77,7 +77,7 @@ impl Phase {
         self.with(|state| *state.numbers.lock().even_if_poisoned() = numbers());
     }
 
-    /// All that is shown beside its name, instead of what is counted.
+    /// All that is shown beside its name, instead of the counts.
     pub fn set_words(&self, words: String) {
         self.with(|state| *state.own_words.lock().even_if_poisoned() = Some(words));
     }

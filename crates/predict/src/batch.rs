@@ -331,7 +331,7 @@ fn rows_of(slot: &Slot, n_values: usize, lengths: Option<&[usize]>) -> Result<us
     if !n_values.is_multiple_of(width) {
         let what = if slot.is_sequence() { "an element" } else { "a sample" };
         return Err(wrong(format!(
-            "{what} has {width} numbers, and the {n_values} numbers given are no multiple of that"
+            "{what} has {width} numbers, and the {n_values} numbers given are not a multiple of that"
         )));
     }
     let n_rows = n_values / width;
@@ -394,7 +394,7 @@ fn put_numbers(slot: &Slot, values: &[f32], shape: Shape, out: &mut Tensor) -> R
                 *out = value.into();
             }
         }
-        _ => return Err(wrong_type(slot, "numbers that are no integers")),
+        _ => return Err(wrong_type(slot, "numbers that are not integers")),
     }
     Ok(())
 }

@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 pub(crate) const JOINED_SAMPLES_MAX: usize = 64;
 /// Samples of a batch that is put together.
 const BATCH_SAMPLES_MAX: usize = 256;
-/// A request that was not taken by anybody in this time computes alone.
+/// A request that no other one took in this time computes alone.
 const WAIT: Duration = Duration::from_millis(100);
 
 /// The way in which a request is computed.

@@ -86,7 +86,7 @@ pub enum Error {
     NoSamples,
 
     /// An id without a row in its table.
-    #[error("slot `{slot}`: the id {} is no row of a table of {height} rows", program::id_text(*id))]
+    #[error("slot `{slot}`: the id {} is not a row of a table of {height} rows", program::id_text(*id))]
     IdOutOfRange {
         /// The slot.
         slot: String,

@@ -24,7 +24,7 @@ pub struct ModelFiles {
 
 impl ModelFiles {
     /// The files of a folder. A name that is not given and cannot be found stays open: loading the model
-    /// says what is missing.
+    /// names the missing file.
     pub(crate) fn found_in(&self, dir: &Path) -> Self {
         let mut found = self.clone();
         if found.model.is_some() && found.params.is_some() {

@@ -5,8 +5,8 @@ use program::op::constant_ops;
 use tensor::Value;
 use train::{Executor, Feed, Scope};
 
-/// Puts what such ops compute into the scope, and takes them out of the program. If one of them fails, all stay:
-/// a run will say what is wrong.
+/// Puts the results of such ops into the scope, and takes them out of the program. If one of them fails, all stay:
+/// a run will report the error.
 pub(crate) fn fold_constants(program: &mut Program, scope: &Scope) {
     let constant = constant_ops(program);
     if constant.is_empty() {

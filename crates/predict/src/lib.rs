@@ -1,4 +1,4 @@
-//! Uses what was trained.
+//! Predictions with trained models.
 //!
 //! A [`Predictor`] has one copy of a model, with which any number of threads predict. A [`PredictionServer`] answers
 //! predictions over HTTP.

@@ -1,4 +1,4 @@
-//! A model in memory, with what each thread needs to run it.
+//! A model in memory, with the state of each thread that runs it.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -108,7 +108,7 @@ impl Model {
         &self.slots
     }
 
-    /// The names of what it predicts, in the order of the results: the target if CTR saved the model.
+    /// The names of its predictions, in the order of the results: the target if CTR saved the model.
     pub(crate) fn outputs(&self) -> &[String] {
         &self.outputs
     }

@@ -130,7 +130,7 @@ impl Predictor {
         self.model().encoding().is_some()
     }
 
-    /// The names of what it predicts: those of the program, or the target if CTR saved the model.
+    /// The names of its predictions: those of the program, or the target if CTR saved the model.
     pub fn outputs(&self) -> Vec<String> {
         self.model().outputs().to_vec()
     }

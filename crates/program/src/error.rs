@@ -157,7 +157,7 @@ pub enum Error {
     #[error("{argument} of {layer}: {rule}, got {actual}")]
     BadArgument { layer: &'static str, argument: &'static str, rule: &'static str, actual: String },
 
-    #[error("these are no bytes of a program: at offset {offset}, {problem}")]
+    #[error("these are not the bytes of a program: at offset {offset}, {problem}")]
     BadProgram { offset: usize, problem: String },
 
     /// Bytes that are not what a file of variables holds.
@@ -217,13 +217,13 @@ pub enum Problem {
     #[error("{needed} bytes are needed for {what}, but {left} are left; the file is cut short")]
     Truncated { what: &'static str, needed: u64, left: usize },
 
-    #[error("{0} bytes of a tensor's description are no tensor description")]
+    #[error("{0} bytes of a tensor's description are not a tensor description")]
     Description(i32),
 
     #[error("a tensor without dimensions")]
     NoDimensions,
 
-    #[error("{0} bytes are no list of offsets")]
+    #[error("{0} bytes are not a list of offsets")]
     OffsetBytes(u64),
 
     #[error("the tensor has {actual} rows, but {expected} ids are listed")]
@@ -259,9 +259,9 @@ fn fed_instead(fed: &[String], near: &DidYouMean) -> String {
     let list = fed.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
     match (fed, &near.0) {
         ([], _) => "; nothing was fed".to_string(),
-        (_, None) => format!("; what was fed: {list}"),
+        (_, None) => format!("; the feed has {list}"),
         (_, Some(near)) => format!(
-            "; what was fed: {list}. `{near}` is no variable of the program: write the name as in the \
+            "; the feed has {list}. `{near}` is not a variable of the program: write the name as in the \
              program"
         ),
     }

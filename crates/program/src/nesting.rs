@@ -44,7 +44,8 @@ impl Program {
                 |op: &OpDesc| op.attrs.get(SUB_BLOCK).is_some_and(|attr| !is_block(attr));
             if let Some(op) = block.ops.iter().find(|op| is_hidden(op)) {
                 let kind = &op.kind;
-                let problem = format!("`{SUB_BLOCK}` of `{kind}` in block {position} is no block");
+                let problem =
+                    format!("`{SUB_BLOCK}` of `{kind}` in block {position} is not a block");
                 return Some(BadBlock { block: position, problem });
             }
             // And a block run by an op comes later, so that none runs itself.

@@ -52,7 +52,7 @@ impl PyKeyedTable {
         let rows = out.resize::<f32>(Shape::from([ids.len(), width]));
         self.0.gather(ids, read, rows).map_err(|position| {
             let (id, height) = (ids[position], self.0.height());
-            PyIndexError::new_err(format!("{id} is no row of a table of {height} rows"))
+            PyIndexError::new_err(format!("{id} is not a row of a table of {height} rows"))
         })?;
         let mut shape: Vec<usize> = wanted.getattr("shape")?.extract()?;
         shape.push(width);

@@ -398,7 +398,7 @@ fn learning_rate(object: &Bound<'_, PyAny>) -> PyResult<LearningRate> {
 
 fn regularizer(object: &Bound<'_, PyAny>) -> PyResult<Regularizer> {
     let held = held::<PyRegularizer>(object);
-    let wrong = || PyTypeError::new_err(format!("{} is no regularizer", object.get_type()));
+    let wrong = || PyTypeError::new_err(format!("{} is not a regularizer", object.get_type()));
     Ok(held.ok_or_else(wrong)?.get().0)
 }
 

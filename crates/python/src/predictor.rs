@@ -326,7 +326,7 @@ fn set(
         }
     };
     if !copy_array(&widened, &mut tensor)? {
-        return Err(wrong(name, "it is no array"));
+        return Err(wrong(name, "it is not an array"));
     }
     let shape: Vec<usize> = array.getattr("shape")?.extract()?;
     let column = match (tensor.dtype(), lengths) {

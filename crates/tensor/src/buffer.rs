@@ -101,7 +101,7 @@ impl Buffer {
         self.n_bytes = n_bytes;
     }
 
-    /// Makes the buffer `n_bytes` long or longer and keeps what is there. The memory it grows by is
+    /// Makes the buffer `n_bytes` long or longer and keeps its contents. The memory it grows by is
     /// zero; more is reserved than needed, so that growing step by step costs little. Memory that is
     /// reserved and not used costs addresses only.
     pub fn grow(&mut self, n_bytes: usize) {
@@ -127,7 +127,7 @@ impl Buffer {
         is_reserved
     }
 
-    /// Moves what is here to where a line of the cache begins, after the memory has moved.
+    /// Moves the contents to the beginning of a line of the cache, after the memory has moved.
     fn align(&mut self) {
         let start = slack(self.units.as_ptr());
         if start != self.start {

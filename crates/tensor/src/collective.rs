@@ -38,7 +38,7 @@ pub enum Collective {
     },
     /// All get all of them, in the order of ranks.
     AllGather,
-    /// Each gets its part, along the first dimension, of what they come to.
+    /// Each gets its part, along the first dimension, of the reduced value.
     ReduceScatter(ReduceOp),
 }
 

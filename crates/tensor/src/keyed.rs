@@ -6,7 +6,7 @@ use crate::prefetch::prefetch;
 use crate::{Element, Error, OtherRows, Result, Rows, Shape, Tensor, is_row};
 use crate::{list_or_give_up, room_or_give_up, within_memory};
 
-/// Rows by their numbers in the whole table, and what all other rows read as.
+/// Rows by their numbers in the whole table, and the values of all other rows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeyedTable {
     height: i64,

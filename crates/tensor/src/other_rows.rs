@@ -80,7 +80,7 @@ impl OtherRows {
         self.parts.get(at)
     }
 
-    /// Writes what a row reads as.
+    /// Writes the values of a row.
     pub fn fill(&self, row: i64, out: &mut [f32]) {
         match self.part_of(row).filter(|part| part.taken_in.has(row as u64)) {
             None => out.fill(0.0),

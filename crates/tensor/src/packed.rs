@@ -72,7 +72,7 @@ impl PackedMatrix {
         size_of_val(&*self.data)
     }
 
-    /// `out = x * self`, then what `finish` says; `x` and `out` are row-major.
+    /// `out = x * self`, then the operations of `finish`; `x` and `out` are row-major.
     pub fn multiply(&self, x: &[f32], finish: Finish<'_>, out: &mut [f32]) {
         let (n_rows, rest) = match self.rows {
             0 => (out.len() / self.columns.max(1), 0),

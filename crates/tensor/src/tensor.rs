@@ -146,7 +146,7 @@ impl Tensor {
         data
     }
 
-    /// More rows, with what is there kept; the numbers of the new rows are not specified.
+    /// Adds rows and keeps the present ones; the numbers of the new rows are not specified.
     pub fn grow_rows(&mut self, n_rows: usize) {
         let shape = self.shape.with_dim(0, n_rows.max(self.shape.dim(0)));
         self.buffer.grow(shape.n_elements() * self.dtype.size());

@@ -179,10 +179,10 @@ fn a_tolerant_job_goes_on_without_a_worker() {
     job.flags = Some(("FLAGS_tolerate_lost_trainers", "1"));
     job.launch("launcher", "launch_ps --worker_num 3 --server_num 1");
     job.cluster.wait_for_line("launcher", "worker 1 (pid", LIMIT);
-    job.cluster.wait_for_line("launcher", "the others go on without it", LIMIT);
+    job.cluster.wait_for_line("launcher", "the others continue without it", LIMIT);
     fs::write(job.cluster.folder().join("enough"), "").unwrap();
     assert_eq!(job.cluster.wait("launcher", LIMIT).code(), Some(0), "{}", job.said());
-    assert_eq!(job.said().matches("go on without it").count(), 1, "{}", job.said());
+    assert_eq!(job.said().matches("continue without it").count(), 1, "{}", job.said());
     assert!(job.log("workerlog.0").ends_with("trained\n"));
     job.expect_nobody();
     // Without trainers the job cannot continue.
@@ -436,10 +436,8 @@ fn sigterm_ends_a_job_that_can_go_on() {
     // The same command resumes the job, and its logs.
     job.launch("again", options);
     wait_until("the server is back", LIMIT, || job.log("serverlog.0").ends_with("ready\n"));
-    assert!(job.cluster.log("again").contains("going on with the job in "));
-    assert!(
-        job.log("serverlog.0").contains("saved\nlaunch_ps: a launcher goes on with this job\n")
-    );
+    assert!(job.cluster.log("again").contains("resuming the job in "));
+    assert!(job.log("serverlog.0").contains("saved\nlaunch_ps: a launcher resumes this job\n"));
     job.touch("enough");
     assert_eq!(job.cluster.wait("again", LIMIT).code(), Some(0), "{}", job.cluster.log("again"));
     // It has come to its end: the third is a new one.
@@ -484,7 +482,7 @@ fn a_killed_launcher_can_be_started_again() {
     wait_until("two starts", LIMIT, || job.log("workerlog.0").matches("start 0").count() == 2);
     job.touch("enough");
     assert_eq!(job.cluster.wait("again", LIMIT).code(), Some(0), "{}", job.cluster.log("again"));
-    assert!(job.cluster.log("again").contains("going on with the job in "));
+    assert!(job.cluster.log("again").contains("resuming the job in "));
 }
 
 /// The shells that end a job when its launcher is gone.

@@ -104,7 +104,7 @@ impl SubCommand {
     }
 }
 
-/// Prints a text; returns the exit code of a command that has done what it was asked for.
+/// Prints a text; returns the exit code of a command that has succeeded.
 fn print(text: &str) -> Result<i32> {
     use std::io::Write;
     fleet::logging::make_room();

@@ -1,4 +1,4 @@
-//! Command lines, and what crates are asked for.
+//! Command lines, and the options that they become.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

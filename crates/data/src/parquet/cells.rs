@@ -1,4 +1,4 @@
-//! One value of a column, and what it is as a number, an id and a text.
+//! One value of a column, and its form as a number, an id and a text.
 
 use crate::csv::{BadCell, Na, floats, ids};
 use crate::error::shown;

@@ -33,7 +33,7 @@ fn has_pattern(text: &str) -> bool {
     text.contains(['*', '?', '['])
 }
 
-/// A list of files in which every pattern is replaced by what it matches, sorted. A pattern that
+/// A list of files in which every pattern is replaced by its matches, sorted. A pattern that
 /// matches nothing is an error.
 pub fn expand(list: &[String], stores: &Stores) -> Result<Vec<String>> {
     let mut files = Vec::new();
@@ -220,7 +220,7 @@ fn fits(pattern: &str, name: &str) -> bool {
     let (pattern, name): (Vec<char>, Vec<char>) =
         (pattern.chars().collect(), name.chars().collect());
     let (mut at, mut to) = (0, 0);
-    // The last star, and what of the name was left to it.
+    // The place of the last star, and the end of its match so far.
     let mut star: Option<(usize, usize)> = None;
     while to < name.len() {
         let step = pattern.get(at).and_then(|&c| match c {

@@ -169,7 +169,7 @@ impl RemoteFile {
     }
 }
 
-/// Passes over what was not asked for.
+/// Skips bytes that were not asked for.
 fn skipped(mut opening: Opening, from: u64) -> std::result::Result<Opening, StoreFailure> {
     let n = from.saturating_sub(opening.at);
     let passed = io::copy(&mut (&mut opening.body).take(n), &mut io::sink());

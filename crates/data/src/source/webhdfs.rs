@@ -44,7 +44,7 @@ pub(super) struct NameNode {
 /// A name node's facts about a file or folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FileStatus {
-    /// Its name in the folder that was asked for; empty for what was asked for itself.
+    /// Its name in the folder that was asked for; empty for the path itself.
     pub(super) name: String,
     pub(super) is_dir: bool,
     pub(super) len: u64,
@@ -68,7 +68,7 @@ impl NameNode {
             let known = access.name_node.as_deref().ok_or_else(|| bad(unknown))?;
             place = match Address::of(known) {
                 Ok(Address::Hdfs(known)) if !known.host.is_empty() => known,
-                _ => return Err(bad(&format!("`{known}` is no hdfs://HOST:PORT"))),
+                _ => return Err(bad(&format!("`{known}` is not hdfs://HOST:PORT"))),
             };
         }
         let addresses = match (&access.http_address, path.host.is_empty()) {

@@ -73,7 +73,7 @@ impl Convert<'_> {
         }
         match self.contents.value(held)? {
             Value::Tensor(tensor) => Ok(self.graph.parameter(var, tensor)),
-            _ => Err(self.refuse(format!("`{var}` is no tensor"), CUT)),
+            _ => Err(self.refuse(format!("`{var}` is not a tensor"), CUT)),
         }
     }
 
@@ -130,7 +130,7 @@ impl Convert<'_> {
         if (0..rank as i64).contains(&axis) {
             Ok(axis)
         } else {
-            Err(self.refuse(format!("its {attr} is no dimension of {rank}"), CUT))
+            Err(self.refuse(format!("its {attr} is not a dimension of {rank}"), CUT))
         }
     }
 

@@ -96,7 +96,7 @@ pub(super) fn norm(c: &mut Convert<'_>) -> Result<()> {
 /// X · Y / (|X| |Y|), row by row.
 pub(super) fn cos_sim(c: &mut Convert<'_>) -> Result<()> {
     if c.rank("X")? != 2 {
-        return Err(c.refuse("X is no matrix", CUT));
+        return Err(c.refuse("X is not a matrix", CUT));
     }
     let (x, y) = (c.input("X")?, c.input("Y")?);
     let axes = c.graph.ints(&[1]);

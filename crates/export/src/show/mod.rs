@@ -17,7 +17,7 @@ use crate::contents::{Contents, HeldForm, HeldVar, NamedProgram, feeds, fetches}
 use crate::error::{Error, Result};
 use table::{ColumnSide, TextTable};
 
-/// Attributes that say nothing of what an op computes.
+/// Attributes without an effect on the result of an op.
 const PLUMBING: [&str; 5] = ["op_callstack", "op_device", "op_namescope", "op_role", "op_role_var"];
 /// Longer texts are cut in tables.
 const CELL_MAX: usize = 60;

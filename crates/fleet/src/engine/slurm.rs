@@ -25,7 +25,7 @@ pub(super) fn identity(vars: EnvVars<'_>, members: JobMembers) -> Result<Option<
 }
 
 /// The rank of a task. None if Slurm did not start it: `mpirun` inside of an allocation starts its
-/// own processes, and what Slurm says of the machine does not count for them.
+/// own processes, and Slurm's variables of the machine do not count for them.
 pub(super) fn started(vars: EnvVars<'_>) -> Result<Option<Started>> {
     let by_mpi = [env::OPEN_MPI_SIZE, env::PMI_LOCAL_SIZE];
     let is_mpi = by_mpi.into_iter().any(|names| vars.first(names).is_some());

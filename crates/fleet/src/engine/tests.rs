@@ -9,7 +9,7 @@ fn find(list: Environment<'_>, members: JobMembers) -> Result<Identity> {
     identity(&vars(list), members)
 }
 
-/// A role in a line: what, which, of how many trainers, and where servers or trainers are.
+/// A role in a line: its kind, its number, the number of trainers, and where servers or trainers are.
 fn told(role: &Role) -> String {
     let kind = if role.is_server() { "server" } else { "trainer" };
     let list = if role.servers.is_empty() { &role.trainers } else { &role.servers };
@@ -150,7 +150,7 @@ fn half_of_slurm() {
         &[("SLURM_PROCID", "0"), ("SLURM_NTASKS", "4"), ("SLURM_JOB_ID", "2")];
     refused(
         &[batch],
-        "SLURM_STEP_ID is not set, and it says who the others are: start the script with srun",
+        "SLURM_STEP_ID is not set, which locates the other processes: start the script with srun",
     );
     let step: Environment<'_> = &[("SLURM_STEP_ID", "0")];
     refused(&[batch, step], "SLURM_JOB_NODELIST is not set");

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use logging::LogFormat;
 use metrics::Phase;
 
-/// How often what is drawn is worked out.
+/// How often the drawing is worked out.
 const REDRAW: Duration = Duration::from_millis(200);
 
 /// Where a launcher writes.

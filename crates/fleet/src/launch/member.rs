@@ -46,7 +46,7 @@ pub(super) struct Member {
     ended: Option<Instant>,
     /// It ended in order, but because it was told to, and not by this launcher.
     was_told: bool,
-    /// Where in the log what it writes begins.
+    /// The place in the log where its output begins.
     log_start: u64,
     restarts: Restarts,
     n_restarts: usize,
@@ -65,7 +65,7 @@ pub(super) struct Member {
 pub(super) struct Starter<'a> {
     pub(super) job: &'a Job,
     pub(super) host: &'a Host,
-    /// Pass on what processes say that share the output of this one.
+    /// Passes on the output of processes that share the output of this one.
     pub(super) relays: Option<&'a Relays>,
 }
 
@@ -76,7 +76,7 @@ impl Member {
         group: &ProcessGroup,
     ) -> Result<Self> {
         let job = starter.job;
-        let line = job.policy.resumes.then(|| "a launcher goes on with this job".to_string());
+        let line = job.policy.resumes.then(|| "a launcher resumes this job".to_string());
         let (child, log_start) = starter.spawn(process, group, 0, line)?;
         Ok(Self {
             process: process.clone(),
@@ -155,7 +155,7 @@ impl Member {
     }
 
     /// Starts a server again that has ended because all trainers had completed: one of them died
-    /// after that, and needs what the server has kept.
+    /// after that, and needs the state that the server has kept.
     pub(super) fn serve_again(&mut self, console: &mut Console) {
         let is_over = self.ended.is_some_and(|ended| ended.elapsed() >= SERVED);
         let is_through = self.is_well() && is_over && !self.retires;
@@ -262,10 +262,10 @@ impl Member {
 
     /// Its name and the way it ended.
     fn end(&self) -> String {
-        let outside = "from outside of this job (somebody's kill, a scheduler, too little memory)";
+        let outside = "from outside of this job (a kill command, a scheduler, too little memory)";
         let how = match self.status.map(|status| (status.code(), status.signal())) {
             Some((Some(_), _)) if self.was_told => format!("was ended by a signal {outside}"),
-            Some((Some(0), _)) => "was through".to_string(),
+            Some((Some(0), _)) => "has finished".to_string(),
             Some((None, Some(SIGKILL))) if OutOfMemoryKills::now().is_more_than(&self.kills) => {
                 format!("was killed by the kernel (SIGKILL). {ADVICE}")
             }
@@ -287,7 +287,7 @@ impl Member {
         !self.is_well() && self.last_lines().iter().any(says)
     }
 
-    /// Says that it failed, how, and what it said last.
+    /// Prints that it failed, how, and its last lines.
     pub(super) fn report(&self, console: &mut Console) {
         let end = self.end();
         match &self.process.log {

@@ -96,7 +96,7 @@ pub fn scale(options: &ScaleOptions, console: &mut Console) -> Result<()> {
     scale::ask(options, console)
 }
 
-/// Shows what processes do that others have started, until a signal comes; returns the exit code.
+/// Shows the work of processes that others have started, until a signal comes; returns the exit code.
 pub fn watch(processes: &WatchedProcesses, console: &mut Console) -> Result<i32> {
     watching::watch(processes, console)
 }

@@ -54,7 +54,7 @@ enum MovePhase {
     Start,
     /// Old ones end; since when the first one has.
     End(Option<Instant>),
-    /// New ones load what they need.
+    /// New ones load their state.
     Load,
 }
 
@@ -186,7 +186,7 @@ fn servers(members: &mut [Member]) -> impl Iterator<Item = &mut Member> {
     members.iter_mut().filter(|member| member.process.kind == RoleKind::Server)
 }
 
-/// Removes what servers have left that stood by and do no more.
+/// Removes the files of servers that have stood by and are not needed.
 fn clear_standby(folder: &Path) -> Result<()> {
     let path = || folder.to_path_buf();
     let cleared = server_list::clear_standby(folder);

@@ -32,7 +32,7 @@ pub struct PsOptions {
     pub nodes: Vec<String>,
     /// This machine.
     pub node: Option<String>,
-    /// Say what is started.
+    /// Print the processes that are started.
     pub is_verbose: bool,
     /// The reaction to the death of a process.
     pub recovery: RecoveryOptions,
@@ -85,7 +85,7 @@ pub struct RecoveryOptions {
 /// Monitoring of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatchOptions {
-    /// Processes say what they do.
+    /// Processes report their work.
     pub is_on: bool,
     /// Where; this machine only without it.
     pub host: Option<String>,
@@ -127,7 +127,7 @@ pub struct CollectiveOptions {
     pub max_restarts: usize,
     /// Machines from the platform's variables.
     pub is_cloud: bool,
-    /// Say what is started.
+    /// Print the processes that are started.
     pub is_verbose: bool,
     /// Access to the job.
     pub safety: SafetyOptions,

@@ -1,4 +1,4 @@
-//! Which processes a job has on this machine, and what each of them is told.
+//! The processes of a job on this machine, and the variables of each.
 
 use std::path::{Path, PathBuf};
 
@@ -36,7 +36,7 @@ pub(crate) struct Process {
     pub(crate) id: usize,
     /// Variables that are set for it.
     pub(crate) variables: Vec<(&'static str, String)>,
-    /// Where what it writes goes.
+    /// The file of its output.
     pub(crate) log: Option<PathBuf>,
 }
 
@@ -78,7 +78,7 @@ pub(crate) struct Job {
     pub(crate) fixed_size: Option<&'static str>,
     /// The variables of access, for all processes.
     pub(crate) shared: SecretVars,
-    /// Where it is written how processes are, if anybody watches.
+    /// The board with the states of processes, if the job is monitored.
     pub(crate) board: Option<Board>,
     /// The lines to print at the start.
     pub(crate) lines: Vec<String>,

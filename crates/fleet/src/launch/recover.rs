@@ -45,9 +45,9 @@ pub(super) fn prepare(
     let is_cleared = snapshots.clear_finished(own)?;
     let shown = snapshots.folder.display();
     let line = match (is_cleared, &snapshots.resume) {
-        (_, Some(from)) => format!("going on from the snapshots in {}", from.display()),
+        (_, Some(from)) => format!("resuming from the snapshots in {}", from.display()),
         (true, None) => format!("the job in {shown} has finished, this is a new one"),
-        (false, None) if snapshots.is_begun => format!("going on with the job in {shown}"),
+        (false, None) if snapshots.is_begun => format!("resuming the job in {shown}"),
         (false, None) => format!("snapshots go to {shown}"),
     };
     job.lines.push(line);

@@ -2,7 +2,7 @@
 //!
 //! Python writes a line and its end one after the other, and longer lines in pieces. If several processes wrote to
 //! one terminal or file themselves, pieces of their lines would mix. So each has pipes of its own, and a thread for
-//! each pipe passes on what is whole.
+//! each pipe passes on whole lines.
 //! **Invariant:** nothing is lost and nothing is kept for long: also the last words of a process that was killed,
 //! a line without an end, and what a slow reader takes late.
 
@@ -154,7 +154,7 @@ impl Relays {
         Self { shared: Arc::new(shared), relays: Mutex::default() }
     }
 
-    /// Passes on what a process says from now on.
+    /// Passes on the output of a process from now on.
     pub(super) fn follow(&self, child: &mut Child) -> io::Result<()> {
         if let Some(stdout) = child.stdout.take() {
             self.add(stdout, |shared| &shared.stdout)?;
@@ -201,7 +201,7 @@ impl Relays {
         }
     }
 
-    /// All processes have ended: passes on what is left. A reader that is slow is waited for, one that takes nothing
+    /// All processes have ended: passes on the rest. A reader that is slow is waited for, one that takes nothing
     /// is not.
     pub(super) fn finish(&self) {
         self.shared.is_over.store(true, Ordering::Relaxed);

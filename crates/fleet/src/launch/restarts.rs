@@ -1,4 +1,4 @@
-//! Whether a process that died is started again, and when. A function of what happened, without a
+//! Whether a process that died is started again, and when. A function of past events, without a
 //! clock of its own.
 
 use std::collections::VecDeque;

@@ -26,7 +26,7 @@ const ANSWER: &str = "scale.answer";
 const LOCK: &str = "scale.lock";
 /// How often the folder is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// The words before what was done, and before the reason of a refusal.
+/// The words before the outcome, and before the reason of a refusal.
 const DONE: &str = "done";
 const REFUSED: &str = "refused";
 
@@ -124,7 +124,8 @@ pub(super) fn ask(options: &ScaleOptions, console: &mut Console) -> Result<()> {
     let lock = File::options().create(true).append(true).open(&path);
     let lock = lock.map_err(|source| Error::File { what: "write", path, source })?;
     if snapshots::is_locked(&lock) {
-        let why = "somebody else waits for another number of servers; ask again when that is over";
+        let why =
+            "another command waits for another number of servers; ask again when that is over";
         return Err(ScaleError::Refused(why.to_string()).into());
     }
     let request = ScaleRequest::new(options.n_servers);
@@ -239,7 +240,7 @@ mod tests {
         let lock = File::create(home.path().join(LOCK)).unwrap();
         lock.lock().unwrap();
         begin(home.path()).unwrap();
-        assert_eq!(wanted(home.path()), Some(request), "somebody waits for it");
+        assert_eq!(wanted(home.path()), Some(request), "a command waits for it");
         drop(lock);
         begin(home.path()).unwrap();
         assert_eq!(wanted(home.path()), None);

@@ -116,7 +116,7 @@ impl Identity {
                 "script" => found.script = unescaped(value).into(),
                 "argument" => found.arguments.push(unescaped(value)),
                 "end" => return Ok(found),
-                _ => return Err(damaged("it has a line that nobody wrote")),
+                _ => return Err(damaged("it has an unknown line")),
             }
         }
         Err(damaged("it has no end"))
@@ -151,7 +151,7 @@ fn has_lost_check(text: &str) -> bool {
 }
 
 /// Whether the text has a checksum as this release writes it: then it is of this release, and its number is damaged. A
-/// later release that changes the form changes what is before the number.
+/// later release that changes the form changes the text before the number.
 fn has_our_form(text: &str) -> bool {
     let rest = text.split_once('\n').map_or("", |(_, rest)| rest);
     let ours = format!("{MAGIC} {}\n{rest}", JOB_FORMAT.version);
@@ -407,7 +407,7 @@ fn read_job_file(folder: &Path, name: &str) -> SnapshotResult<Option<Identity>> 
     }
     match fs::read(&path) {
         Ok(bytes) => {
-            let problem = "it is no text";
+            let problem = "it is not text";
             let text = String::from_utf8(bytes);
             let text = text.map_err(|_| SnapshotError::Damaged { path: path.clone(), problem })?;
             Identity::from_text(&text, folder, &path).map(Some)

@@ -70,7 +70,7 @@ pub(super) fn run(
             console.say("ending the other processes");
         }
         End::Over => console.say(
-            "the job is over: its servers here say that all trainers were through, and nobody has come",
+            "the job is over: its servers here report that all trainers had finished, and no trainer has come back",
         ),
         End::Signal(signal) => console.say(&format!("got {}, ending the job", name_of(*signal))),
     }
@@ -206,7 +206,7 @@ impl<'a> Processes<'a> {
             for who in self.lost() {
                 if reported.insert(who) {
                     self.members[who].report(console);
-                    console.say("the others go on without it");
+                    console.say("the others continue without it");
                 }
             }
             if let Some(who) = self.first_failed() {
@@ -215,7 +215,7 @@ impl<'a> Processes<'a> {
             if trainers_done && !is_told {
                 is_told = true;
                 console
-                    .say("the workers of this machine are through; its servers serve the others");
+                    .say("the workers of this machine have finished; its servers serve the others");
             }
             if self.was_over() {
                 return Ok(End::Over);

@@ -1,4 +1,4 @@
-//! Lets the processes of a job say what they do, and shows it: on a page, in files, and in words at the end.
+//! Lets the processes of a job report their work, and shows it: on a page, in files, and in words at the end.
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -49,7 +49,7 @@ impl JobWatch {
         let ports = match give_ports(job, options, logs) {
             Ok(ports) => ports,
             Err(error) => {
-                console.say(&format!("the job is not watched, and goes on: {error}"));
+                console.say(&format!("the job continues without monitoring: {error}"));
                 return None;
             }
         };
@@ -98,13 +98,13 @@ impl JobWatch {
         self.collector.share()
     }
 
-    /// Says what each process did.
+    /// Prints the work of each process.
     pub(super) fn sum_up(&self, console: &mut Console) {
         // Processes that have ended have written their last numbers.
         self.collector.look();
         let lines = self.collector.summary().lines;
         if !lines.is_empty() {
-            console.say("--- who did what");
+            console.say("--- work of each process");
             lines.iter().for_each(|line| console.say(line));
         }
     }
@@ -117,7 +117,7 @@ fn open(mut settings: CollectorSettings, console: &mut Console) -> Collector {
         (settings.web, settings.any_port) = (Some(PAGE.to_string()), true);
     }
     let (collector, problems) = Collector::start(settings);
-    problems.iter().for_each(|problem| console.say(&format!("{problem}; the job goes on")));
+    problems.iter().for_each(|problem| console.say(&format!("{problem}; the job continues")));
     if let Some(address) = collector.address() {
         console.say(&format!("the page of this job: http://{address}/"));
     }

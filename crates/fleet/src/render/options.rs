@@ -118,7 +118,7 @@ impl RenderOptions {
         self.grace.as_secs()
     }
 
-    /// Refuses what the engine would not take.
+    /// Refuses settings that the engine would refuse.
     pub(crate) fn check(&self, engine: Engine) -> Result<()> {
         let counts =
             [(self.n_servers, "server"), (self.n_trainers, "trainer"), (self.cpus, "processor")];
@@ -139,7 +139,7 @@ impl RenderOptions {
     }
 }
 
-/// A name that every engine takes: one label of a host name, with room for what is added to it.
+/// A name that every engine takes: one label of a host name, with room for the endings that are added to it.
 fn check_name(name: &str) -> Result<()> {
     let is_label = name.starts_with(|c: char| c.is_ascii_lowercase())
         && name.ends_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit())

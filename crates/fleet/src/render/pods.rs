@@ -81,7 +81,7 @@ impl Toleration {
 }
 
 impl PodOptions {
-    /// Refuses what Kubernetes would.
+    /// Refuses settings that Kubernetes would refuse.
     pub(super) fn check(&self) -> Result<()> {
         let namespace = self.namespace.as_deref().unwrap_or("default");
         refuse("--namespace", namespace, is_name(namespace), "small letters, digits and hyphens")?;

@@ -38,18 +38,18 @@ pub(super) fn render(options: &RenderOptions) -> Result<String> {
          export FLAGS_snapshot_secs={secs}\n\
          export PYTHONUNBUFFERED=1\n\
          mkdir -p \"$FLAGS_snapshot_dir\"\n{more}\n\
-         # A job that has finished begins anew; one that has not goes on.\n\
+         # A job that has finished begins anew; one that has not continues.\n\
          finished=\"$FLAGS_snapshot_dir/finished\"\n\
          if [ -e \"$finished\" ]; then\n  \
          echo \"the job in $FLAGS_snapshot_dir has finished, this is a new one\"\n  \
          rm -rf \"$FLAGS_snapshot_dir\"/server.* \"$FLAGS_snapshot_dir\"/trainer.* \"$finished\"\n\
          fi\n\n\
-         # When a task dies, Slurm ends the step. The next one goes on from the last snapshot.\n\
+         # When a task dies, Slurm ends the step. The next one resumes from the last snapshot.\n\
          for start in $(seq 0 {restarts}); do\n\
          srun --label --kill-on-bad-exit=1 {program} run {command} && touch \"$finished\" && exit 0\n\
          code=$?\n\
          if [ $code = {ENDED_EARLY} ]; then\n  \
-         echo \"{name} was asked to end and has not finished; submitted again, it goes on\"\n  \
+         echo \"{name} was asked to end and has not finished; submitted again, it continues\"\n  \
          exit {UNFINISHED}\n\
          fi\n\
          echo \"start $start of {name} failed with exit code $code\"\n\
@@ -68,7 +68,7 @@ fn variables(options: &RenderOptions) -> Result<String> {
     let mut lines: String = all.iter().map(line).collect();
     if safety.secret_file.is_none() && !safety.insecure {
         lines += &format!(
-            "# Nobody takes part in the job who cannot read this file.\n\
+            "# Only processes that can read this file take part in the job.\n\
              export PADDLEWHEEL_SECRET_FILE=\"$SLURM_SUBMIT_DIR/{name}-secret\"\n\
              [ -s \"$PADDLEWHEEL_SECRET_FILE\" ] || \
              (umask 077; od -An -N32 -tx1 /dev/urandom | tr -d ' \\n' > \"$PADDLEWHEEL_SECRET_FILE\")\n"

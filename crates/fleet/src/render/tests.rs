@@ -40,7 +40,7 @@ fn a_job_of_kubernetes() {
         &[
             "kind: Service",
             "clusterIP: None",
-            "# Needs Kubernetes 1.29 or newer. What the script saves below /output is kept.",
+            "# Needs Kubernetes 1.29 or newer. Files that the script saves below /output are kept.",
             "name: train-ctr-server-1",
             "hostname: train-ctr-server-1",
             "- {name: snapshots, persistentVolumeClaim: {claimName: train-ctr-snapshots-1}}",

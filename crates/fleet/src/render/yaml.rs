@@ -148,8 +148,8 @@ pub(super) fn first_lines(options: &RenderOptions, needs: &str) -> Result<String
     let secrets: String = secrets.iter().map(line).collect();
     let output = output(options).path;
     Ok(format!(
-        "# Needs {needs}. What the script saves below {output} is kept.\n{secrets}\
-         # Again: kubectl delete {} --selector app={name}{of_namespace}, then apply. An unfinished job goes on, a\n\
+        "# Needs {needs}. Files that the script saves below {output} are kept.\n{secrets}\
+         # Again: kubectl delete {} --selector app={name}{of_namespace}, then apply. An unfinished job resumes, a\n\
          # finished one begins anew.\n",
         if needs.contains("JobSet") { "jobset" } else { "job" },
     ))

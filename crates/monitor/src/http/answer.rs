@@ -36,7 +36,7 @@ impl HttpAnswer {
         Self::new(OPEN_METRICS, text.into_bytes())
     }
 
-    /// An error, with what is wrong.
+    /// An error, with its reason.
     pub fn error(status: u16, problem: &str) -> Self {
         Self { status, ..Self::json(json!({ "error": problem })) }
     }

@@ -95,7 +95,7 @@ fn parse(bytes: &[u8]) -> io::Result<Option<HttpReply>> {
     let n_head = match head.parse(bytes) {
         Ok(httparse::Status::Complete(n)) => n,
         Ok(httparse::Status::Partial) => return Ok(None),
-        Err(_) => return Err(io::Error::other("the answer is no HTTP")),
+        Err(_) => return Err(io::Error::other("the answer is not HTTP")),
     };
     let length =
         head.headers.iter().find(|header| header.name.eq_ignore_ascii_case("content-length"));
@@ -128,7 +128,7 @@ mod tests {
         let errors: Vec<String> =
             asked.into_iter().map(|asked| asked.unwrap_err().to_string()).collect();
         assert_eq!(errors[0], "it did not answer in time");
-        assert_eq!(errors[1], "the answer is no HTTP");
+        assert_eq!(errors[1], "the answer is not HTTP");
         drop(thread.join());
     }
 }

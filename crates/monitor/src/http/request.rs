@@ -224,7 +224,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Option<(RequestHead, usize)>, NoRequ
     let n = match parsed.parse(bytes) {
         Ok(httparse::Status::Complete(n)) => n,
         Ok(httparse::Status::Partial) => return Ok(None),
-        Err(error) => return Err(bad(400, &format!("this is no HTTP request: {error}"))),
+        Err(error) => return Err(bad(400, &format!("this is not an HTTP request: {error}"))),
     };
     let header = |name: &str| {
         let mut all = parsed.headers.iter().filter(|header| header.name.eq_ignore_ascii_case(name));
@@ -246,9 +246,9 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Option<(RequestHead, usize)>, NoRequ
         (None, _) => 0,
         (Some(text), false) => match text.trim() {
             digits if digits.bytes().all(|byte| byte.is_ascii_digit()) => {
-                digits.parse().map_err(|_| bad(400, "Content-Length is no number"))?
+                digits.parse().map_err(|_| bad(400, "Content-Length is not a number"))?
             }
-            _ => return Err(bad(400, "Content-Length is no number")),
+            _ => return Err(bad(400, "Content-Length is not a number")),
         },
         (Some(_), true) => return Err(bad(400, "Content-Length is there twice")),
     };

@@ -177,7 +177,7 @@ impl Conn {
         self.n_written == self.output.len()
     }
 
-    /// Reads and writes what is possible; an error ends the connection.
+    /// Reads and writes as much as possible; an error ends the connection.
     fn go_on(&mut self, answer: &mut Answering) -> io::Result<()> {
         if self.is_written() {
             self.read()?;

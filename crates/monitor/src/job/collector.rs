@@ -1,4 +1,4 @@
-//! Asks all processes of a job about once a second, and keeps what they say.
+//! Asks all processes of a job about once a second, and keeps their answers.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
@@ -120,7 +120,7 @@ impl Collector {
         let thread = thread::Builder::new().name("collector".to_string());
         let thread = thread.spawn(move || watch(&watched, &told));
         if let Err(error) = &thread {
-            problems.push(format!("nobody watches the job: {error}"));
+            problems.push(format!("the job is not monitored: {error}"));
         }
         (Self { shared, web, stops, thread: thread.ok() }, problems)
     }
@@ -217,7 +217,7 @@ fn look(shared: &Mutex<Watched>) {
     let asked = ask_all(&addresses, path, PATIENCE);
     let answers = addresses.into_iter().zip(asked).map(|(address, asked)| {
         let state = asked.map_err(|error| error.to_string()).and_then(|asked| {
-            State::read(&asked.body).ok_or_else(|| "what it answers is no state".to_string())
+            State::read(&asked.body).ok_or_else(|| "its answer is not a state".to_string())
         });
         (address, state)
     });
@@ -270,7 +270,7 @@ impl Watched {
         if is_known { "/state" } else { "/state?about" }
     }
 
-    /// Takes in what is known now.
+    /// Takes in new answers.
     pub(super) fn take(
         &mut self,
         told: Vec<Told>,
@@ -388,7 +388,7 @@ impl Watched {
         values
     }
 
-    /// Writes what is left.
+    /// Writes the rest.
     fn finish(&mut self) {
         let (seconds, step) = (self.seconds(), self.total("trainer_batches") as u64);
         let (values, processes) = (&self.values, self.shares.as_slice());

@@ -66,7 +66,7 @@ impl NumberFiles {
         self.write(moment)
     }
 
-    /// Writes what was added since the last time.
+    /// Writes the values that were added since the last time.
     pub(super) fn write(&mut self, moment: &Moment<'_>) -> Vec<String> {
         if self.sums.is_empty() {
             return Vec::new();

@@ -18,7 +18,7 @@ const PASSING_SHARE: f64 = 0.2;
 /// The cause of a judgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// No trainer has said yet what it does.
+    /// No trainer has reported its work yet.
     Beginning,
     /// The trainers have finished.
     Through,
@@ -123,7 +123,7 @@ pub struct Judgement {
     pub cause: Cause,
     /// The sentence that names the process.
     pub who: String,
-    /// Why, and what helps.
+    /// The reason, and the remedy.
     pub why: String,
 }
 
@@ -221,7 +221,7 @@ fn stopped(all: &[ProcessShares]) -> Option<Judgement> {
         let who = format!("{} is stopped.", capital(&one.name));
         let why = format!(
             "A signal (SIGSTOP, Ctrl-Z) or a debugger holds process {pid}, and the others wait for it. `kill -CONT \
-             {pid}` lets it go on."
+             {pid}` lets it continue."
         );
         Some(Judgement::new(Cause::Stopped, who, why))
     })
@@ -264,7 +264,7 @@ fn silent(all: &[ProcessShares]) -> Option<Judgement> {
 fn passing(all: &[ProcessShares]) -> Option<Judgement> {
     let words = |one: &ProcessShares, text: &str, how_long: String| {
         let who = format!("{}: {}.", capital(&one.name), text.trim_end_matches('.'));
-        let why = format!("{how_long} The job goes on by itself.");
+        let why = format!("{how_long} The job continues by itself.");
         Judgement::new(Cause::Passing, who, why)
     };
     let long = obstacle(all, |own| own.is_passing && own.seconds >= PASSING_SECONDS);

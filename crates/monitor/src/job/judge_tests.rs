@@ -1,4 +1,4 @@
-//! Each cause, from what processes did and how they are.
+//! Each cause, from the time use and the state of processes.
 
 use super::judge::{Cause, Concern, Presence, judge};
 use super::members::Condition;
@@ -56,7 +56,7 @@ fn all_is_well() {
     check(
         &["server 0: applying 0.1, idle 0.9", "trainer 0: computing 0.9, waiting for server 0 0.1"],
         Concern::Good,
-        "Nobody slows the job.",
+        "No process slows the job.",
         &["compute 90 %", "wait 10 %"],
     );
 }
@@ -159,7 +159,7 @@ fn the_dead_come_first() {
     all[1].condition = Condition::Failed;
     assert_eq!(judge(&all).who, "Trainer 0 has died.");
     (all[0].condition, all[1].condition) = (Condition::Running, Condition::Ended);
-    assert_eq!(judge(&all).who, "The trainers are through.");
+    assert_eq!(judge(&all).who, "The trainers have finished.");
 }
 
 /// One that waits while another is stopped, silent, held up or starved.
@@ -196,7 +196,7 @@ fn who_is_held_up_comes_before_speed() {
     let words = ["Trainer 1: cannot write to /snapshots.", "Free space there. For 5 s now."];
     check_second(full, Cause::Problem, &words);
     let passing = |one: &mut ProcessShares| one.obstacles.push(obstacle(true));
-    check_second(passing, Cause::Passing, &["Trainer 1: cannot", "goes on by itself"]);
+    check_second(passing, Cause::Passing, &["Trainer 1: cannot", "continues by itself"]);
     let short = |one: &mut ProcessShares| {
         one.obstacles.push(SeenObstacle { seconds: 0.2, ..obstacle(true) });
     };

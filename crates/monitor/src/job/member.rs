@@ -1,4 +1,4 @@
-//! A process that is watched: how it is told of, and what it has answered.
+//! A process that is watched: its launcher's view of it, and its answers.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -57,7 +57,7 @@ impl WatchedMember {
     ) -> Vec<String> {
         let mut happened = Vec::new();
         self.first.get_or_insert(now);
-        // A process may be started again before anybody has looked.
+        // A process may be started again before the next look.
         let is_death = told.condition != Condition::Ended && told.end != self.told.end;
         happened.extend(told.end.clone().filter(|_| is_death));
         self.told = told;

@@ -47,7 +47,7 @@ impl Told {
     }
 }
 
-/// Where a launcher writes what it knows, and the collector reads it.
+/// The board on which a launcher writes the states of processes, for the collector.
 #[derive(Clone, Debug, Default)]
 pub struct Board(Arc<Mutex<Vec<Told>>>);
 

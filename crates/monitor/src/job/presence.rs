@@ -1,4 +1,4 @@
-//! How a process can be heard, and what the kernel of this machine says of one that cannot.
+//! Whether a process answers, and the kernel's view of one that does not.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -91,7 +91,8 @@ impl WatchedMember {
         });
         match (seconds, state) {
             (Some(seconds), _) if seconds >= SILENT_SECONDS => {
-                let why = self.problem.clone().unwrap_or_else(|| "nobody knows why".to_string());
+                let why =
+                    self.problem.clone().unwrap_or_else(|| "the reason is not known".to_string());
                 Presence::Silent { seconds, why }
             }
             (_, Some(state)) if state.n_restarts > 0 && !state.is_ready => Presence::StartsAgain,

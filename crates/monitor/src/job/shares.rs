@@ -92,7 +92,7 @@ pub(super) fn of_server(states: &States) -> Vec<TimePart> {
     completed(parts.to_vec(), "idle", "idle")
 }
 
-/// Adds what is left of the time; parts that are more than all of it are made smaller.
+/// Adds the rest of the time; parts that are more than all of it are made smaller.
 fn completed(mut parts: Vec<TimePart>, name: &str, kind: &'static str) -> Vec<TimePart> {
     let sum: f64 = parts.iter().map(|part| part.share).sum();
     if sum > 1.0 {

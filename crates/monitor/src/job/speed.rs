@@ -28,7 +28,7 @@ pub(super) fn judge(all: &[ProcessShares]) -> Judgement {
     if trainers.is_empty() {
         let ended = all.iter().any(|one| !one.is_server && one.condition == Condition::Ended);
         return if ended {
-            Judgement::new(Cause::Through, "The trainers are through.", "")
+            Judgement::new(Cause::Through, "The trainers have finished.", "")
         } else {
             Judgement::new(
                 Cause::Beginning,
@@ -204,6 +204,6 @@ impl<'a> Group<'a> {
             percent(computing),
             percent(self.waiting()),
         );
-        Judgement::new(Cause::Nothing, "Nobody slows the job.", why)
+        Judgement::new(Cause::Nothing, "No process slows the job.", why)
     }
 }

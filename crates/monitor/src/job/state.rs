@@ -24,7 +24,7 @@ pub struct SeenObstacle {
     pub text: String,
     /// The remedy that a person can apply.
     pub remedy: String,
-    /// It passes without anybody.
+    /// It passes by itself.
     pub is_passing: bool,
     /// For how long it has been there.
     pub seconds: f64,

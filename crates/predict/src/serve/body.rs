@@ -11,7 +11,7 @@ use crate::model::Model;
 #[derive(Debug, thiserror::Error)]
 pub(super) enum BadBody {
     /// It is not JSON.
-    #[error("the body is no JSON: {0}")]
+    #[error("the body is not JSON: {0}")]
     Json(serde_json::Error),
     /// It has another form.
     #[error("{0}")]

@@ -1,4 +1,4 @@
-//! The connections that are open, and what each of them does.
+//! The connections that are open, and the stage of each.
 
 use std::collections::BTreeMap;
 use std::net::{Shutdown, TcpStream};

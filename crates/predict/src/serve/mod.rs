@@ -1,7 +1,7 @@
 //! Predictions over HTTP.
 //!
 //! A thread reads and answers one connection at a time. Requests become batches and wait in one queue, in
-//! which there is room for a fixed number of samples. A few threads take what waits, join it to one batch,
+//! which there is room for a fixed number of samples. A few threads take waiting requests, join them to one batch,
 //! predict, and hand the results back. So many small requests cost as much as one large one, and a request
 //! that comes alone does not wait for others.
 //!

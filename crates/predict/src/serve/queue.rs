@@ -30,7 +30,7 @@ pub(super) enum NotPredicted {
     Full,
     /// It took too long.
     Late,
-    /// There is no memory for what was predicted.
+    /// There is no memory for the outputs.
     NoMemory(NoMemory),
     /// The prediction failed.
     Failed(Error),

@@ -182,7 +182,7 @@ pub(super) fn write(
     Ok(())
 }
 
-/// Bytes of what [`write`] writes.
+/// The number of bytes that [`write`] writes.
 pub(super) fn n_bytes(names: &[String], outputs: &[Tensor]) -> usize {
     let of_output = |(name, output): (&String, &Tensor)| {
         let numbers = if is_plain(output) { output.bytes().len() } else { output.len() * 4 };

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 /// Bytes of an answer that are in memory as text.
 const PIECE_BYTES: usize = 32 << 10;
-/// How long what a client still sends is read, after an answer that ends the connection.
+/// How long bytes of a client are still read, after an answer that ends the connection.
 const LINGER: Duration = Duration::from_millis(500);
 
 /// Writes to a client until a deadline.

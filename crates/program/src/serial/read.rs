@@ -104,7 +104,7 @@ fn var_type(start: usize, messages: &[WireReader<'_>], var: &mut VarDesc) -> Res
         }
     }
     let (offset, code) = kind.ok_or_else(|| missing(start, "a variable", "type"))?;
-    let unknown = || bad(offset, format!("{code} is no type of a variable"));
+    let unknown = || bad(offset, format!("{code} is not a type of a variable"));
     var.meta.kind = VarKind::from_code(code).ok_or_else(unknown)?;
     for field in fields {
         match (var.meta.kind, field.number, field.bytes()) {

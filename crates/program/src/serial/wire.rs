@@ -65,7 +65,7 @@ impl<'a> WireReader<'a> {
         let tag = self.varint()?;
         let number = tag >> 3;
         if number == 0 || number > NUMBER_MAX {
-            return Err(bad(offset, format!("{number} is no field number")));
+            return Err(bad(offset, format!("{number} is not a field number")));
         }
         let value = match tag & 7 {
             0 => Wire::Varint(self.varint()?),

@@ -65,7 +65,7 @@ pub(crate) fn name_or_new(py: Python<'_>, name: Option<String>) -> PyResult<Stri
 /// The kind of a variable, by its number in Fluid.
 pub(crate) fn kind_of(code: Option<i64>) -> PyResult<VarKind> {
     let Some(code) = code else { return Ok(VarKind::LodTensor) };
-    let unknown = || PyValueError::new_err(format!("{code} is no type of a variable"));
+    let unknown = || PyValueError::new_err(format!("{code} is not a type of a variable"));
     VarKind::from_code(code).ok_or_else(unknown)
 }
 

@@ -326,8 +326,9 @@ impl PyVarDesc {
 
     /// Says what it holds.
     fn set_type(&self, r#type: i64) -> PyResult<()> {
-        let kind = VarKind::from_code(r#type)
-            .ok_or_else(|| PyValueError::new_err(format!("{} is no type of a variable", r#type)))?;
+        let kind = VarKind::from_code(r#type).ok_or_else(|| {
+            PyValueError::new_err(format!("{} is not a type of a variable", r#type))
+        })?;
         self.write(|var| var.meta.kind = kind)
     }
 

@@ -194,14 +194,14 @@ pub(super) fn attr_map(py: Python<'_>, attrs: Vec<(String, Attr)>) -> PyResult<B
 pub(super) fn block_of(attr: Attr) -> PyResult<i32> {
     match attr {
         Attr::Block(block) => Ok(block),
-        other => Err(PyValueError::new_err(format!("{other:?} is no block"))),
+        other => Err(PyValueError::new_err(format!("{other:?} is not a block"))),
     }
 }
 
 pub(super) fn blocks_of(attr: Attr) -> PyResult<Vec<i32>> {
     match attr {
         Attr::Blocks(blocks) => Ok(blocks),
-        other => Err(PyValueError::new_err(format!("{other:?} is no list of blocks"))),
+        other => Err(PyValueError::new_err(format!("{other:?} is not a list of blocks"))),
     }
 }
 

@@ -112,7 +112,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Number {
     fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
         if let Ok(text) = object.cast::<PyString>() {
             let text: String = text.extract()?;
-            let wrong = |_| PyValueError::new_err(format!("`{text}` is no number"));
+            let wrong = |_| PyValueError::new_err(format!("`{text}` is not a number"));
             return Ok(Number(text.trim().parse().map_err(wrong)?));
         }
         if object.is_instance_of::<PyVariable>() {

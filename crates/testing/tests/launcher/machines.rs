@@ -42,7 +42,7 @@ fn a_machine_that_comes_back_after_the_end_ends() {
          --server_num 1 --start_port {port} --log_dir logs --snapshot_dir shared"
     );
     assert_eq!(job.run(&options), 0, "{}", job.said());
-    assert!(job.said().contains("nobody has come"), "{}", job.said());
+    assert!(job.said().contains("no trainer has come back"), "{}", job.said());
     assert!(job.cluster.folder().join("shared/finished.127.0.0.3").exists());
     job.expect_nobody();
 }
@@ -62,8 +62,8 @@ fn a_machine_without_servers_that_comes_back_after_the_end_ends() {
     job.expect_nobody();
     // The others train on: so does this machine.
     job.launch("second", &options);
-    wait_until("another start", LIMIT, || job.cluster.log("second").contains("going on with"));
-    job.wait_for_log("workerlog.1", "a launcher goes on with this job");
+    wait_until("another start", LIMIT, || job.cluster.log("second").contains("resuming the job"));
+    job.wait_for_log("workerlog.1", "a launcher resumes this job");
     job.cluster.kill("second");
     job.expect_nobody();
     job.touch("shared/finished.127.0.0.2");

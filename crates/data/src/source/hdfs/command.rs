@@ -74,7 +74,7 @@ impl HadoopCommand {
         Ok(CommandEnd { success: status.success(), output, errors })
     }
 
-    /// Whether it did what it should. It says itself why not, and so do we.
+    /// Whether it succeeded. It says itself why not, and so do we.
     pub(super) fn succeeds(&self, arguments: &[&str]) -> Result<bool> {
         self.output(arguments).map(|_| true)
     }

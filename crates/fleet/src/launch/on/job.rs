@@ -13,7 +13,7 @@ use crate::render::{Engine, RenderOptions};
 use crate::role::RoleKind;
 use crate::signals::Signals;
 
-/// A job and what belongs to it.
+/// A job with its folders and signals.
 pub(super) struct EngineJob {
     pub(super) options: RenderOptions,
     /// Machines that were named.
@@ -74,7 +74,7 @@ impl EngineJob {
             if self.is_new {
                 format!("snapshots go to {}", snapshots.folder.display())
             } else {
-                format!("going on with the job in {}", snapshots.folder.display())
+                format!("resuming the job in {}", snapshots.folder.display())
             }
         };
         self.logs.line.iter().cloned().chain(self.snapshots.as_ref().map(words)).collect()
@@ -91,7 +91,7 @@ impl EngineJob {
         std::path::absolute(&path).unwrap_or(path)
     }
 
-    /// Writes what is submitted beside the logs, where people can read it.
+    /// Writes the submitted text beside the logs, where people can read it.
     pub(super) fn write(&self, ending: &str, text: &str) -> Result<PathBuf> {
         let path = self.file(ending);
         let failed = |source| Error::File { what: "write", path: path.clone(), source };

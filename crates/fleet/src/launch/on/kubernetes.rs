@@ -34,7 +34,7 @@ pub(super) fn run(job: &EngineJob, console: &mut Console) -> Result<i32> {
     let said = tool::output(kubectl(&job.options).args(["apply", "-f", &file]))?;
     said.lines().for_each(|line| console.say(line));
     let end = follow(job, console);
-    // Disks stay, with the snapshots and what the script has saved.
+    // Disks stay, with the snapshots and the files that the script has saved.
     let removed = tool::output(kubectl(&job.options).args([
         "delete",
         "job,service",
@@ -147,7 +147,7 @@ impl JobState {
                             |n: &str| if n.is_empty() { "0".into() } else { n.to_string() };
                         let [active, done, failed] = [active, done, failed].map(or_none);
                         pods =
-                            format!("{active} trainers run, {done} are through, {failed} failed");
+                            format!("{active} trainers run, {done} have finished, {failed} failed");
                     }
                 }
                 _ => {}

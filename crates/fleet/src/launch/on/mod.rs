@@ -43,7 +43,7 @@ pub struct EngineOptions {
     pub target: Target,
     /// The job.
     pub job: RenderOptions,
-    /// Where the log and what is submitted go.
+    /// The folder of the log and of the submitted text.
     pub log_dir: PathBuf,
     /// The user has not named a folder: the job gets its own inside that one.
     pub own_logs: bool,

@@ -38,7 +38,7 @@ pub(super) enum Family {
 }
 
 impl Family {
-    /// From what `mpirun --version` prints.
+    /// From the output of `mpirun --version`.
     pub(super) fn from_version(text: &str) -> Option<Self> {
         let text = text.to_lowercase();
         let hydra = ["hydra", "mpich", "intel", "mvapich"];
@@ -284,7 +284,7 @@ pub(super) fn is_of_rank(line: &str) -> bool {
     })
 }
 
-/// The last lines of what `mpirun` said, without empty ones.
+/// The last lines of the output of `mpirun`, without empty ones.
 fn last_of(lines: &[String]) -> String {
     let lines: Vec<&str> =
         lines.iter().map(|line| line.trim_end()).filter(|line| !line.is_empty()).collect();

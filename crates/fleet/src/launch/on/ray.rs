@@ -1,5 +1,5 @@
 //! Actors of a Ray cluster. For each process of the job our supervisor runs a stand-in on this machine
-//! (`paddlewheel/_ray.py`), which runs the process in an actor, prints what it says and ends as it does.
+//! (`paddlewheel/_ray.py`), which runs the process in an actor, prints its output and ends as it does.
 //! So logs, restarts and exit codes are those of every job.
 
 use std::io::{BufRead, BufReader};
@@ -44,7 +44,7 @@ pub fn launch(
     run_ps(options, host, console)
 }
 
-/// The command of a stand-in: the module, and what the actor runs. It is the same for every launch of
+/// The command of a stand-in: the module, and the command of the actor. It is the same for every launch of
 /// the job, so that snapshots are known as the job's; the reservation has the number of this process.
 fn stand_in(options: &PsOptions, n_servers: usize, module: PathBuf) -> ScriptCommand {
     let script = &options.script;

@@ -50,7 +50,7 @@ pub(super) struct JobView {
 }
 
 impl JobView {
-    /// Reads what `scontrol show job` prints.
+    /// Reads the output of `scontrol show job`.
     pub(super) fn from_text(text: &str) -> Option<Self> {
         let word = |name: &str| {
             let found = text.split_whitespace().find_map(|word| word.strip_prefix(name));
@@ -113,7 +113,7 @@ fn ask(id: &str) -> Result<JobView> {
     JobView::from_text(&said).ok_or_else(unknown)
 }
 
-/// Prints what the job says until it is over. A signal ends the job; a second one only this process.
+/// Prints the output of the job until it is over. A signal ends the job; a second one only this process.
 fn follow(
     job: &EngineJob,
     id: &str,

@@ -40,7 +40,7 @@ impl Tail {
         String::from_utf8_lossy(&whole).lines().map(str::to_string).collect()
     }
 
-    /// The lines that were added, and what has no end.
+    /// The lines that were added, and the last one without an end.
     pub(super) fn last_lines(&mut self) -> Vec<String> {
         let mut lines = self.lines();
         let rest = std::mem::take(&mut self.rest);

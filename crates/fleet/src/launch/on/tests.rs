@@ -42,7 +42,7 @@ fn what_slurm_says_of_a_job() {
 #[test]
 fn what_kubernetes_says_of_a_job() {
     let runs = JobState::from_text("pods 2  1");
-    assert_eq!(runs, JobState::Runs("2 trainers run, 0 are through, 1 failed".to_string()));
+    assert_eq!(runs, JobState::Runs("2 trainers run, 0 have finished, 1 failed".to_string()));
     let over = |words: &str, code| JobState::Over(JobEnd { words: words.to_string(), code });
     assert_eq!(
         JobState::from_text("SuccessCriteriaMet X\nComplete Y\npods  2 "),

@@ -231,7 +231,7 @@ impl<'de> Visitor<'de> for PartReader<'_, '_> {
     }
 }
 
-const FORM: &str = "the body is no object with one of \"columns\" and \"rows\"";
+const FORM: &str = "the body is not an object with one of \"columns\" and \"rows\"";
 
 /// The meaning of a name in an object.
 #[derive(Clone, Copy)]
