@@ -6,7 +6,7 @@ use tensor::Tensor;
 use transpile::add_up_gradients;
 
 use super::Parallel;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::executor::Feed;
 use crate::scope::Scope;
 
