@@ -188,11 +188,6 @@ layers! { rankings;
         one_op(b, "fsp_matrix", None).of("fsp").input("X", x).input("Y", y).out("Out")
     }
 
-    /// Channels in another order: those of `group` groups take turns.
-    fn shuffle_channel(x: Input, group: i32; name: Name = None) -> Var { |b, kind|
-        one_op(b, kind, name).input("X", x).attr("group", group).out("Out")
-    }
-
     /// The mean over classes of intersection over union, and the counts of wrong and correct places.
     fn mean_iou(input: Input, label: Input, num_classes: i32) -> Results { |b, kind|
         let op = one_op(b, kind, None).input("Predictions", input).input("Labels", label);

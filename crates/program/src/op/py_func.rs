@@ -92,6 +92,7 @@ struct WrongCount {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Error;
     use crate::op::check::{check, t};
 
     fn scaled(by: f64) -> i32 {

@@ -34,11 +34,17 @@ fn run(run: &mut Run<'_>) -> Result<()> {
     let (mut out, mut index) = (run.take("Out"), run.take("Index"));
     let mut count = run.take("Count");
     let x = run.input("X")?;
-    let (mut places, mut counts) = (Vec::with_capacity(x.len()), Vec::new());
+    let (mut places, mut counts) = (Vec::new(), Vec::new());
+    room_or_give_up(&mut places, x.len());
     for_number!(x.dtype(), run.input_name("X"), T => {
         // Numbers are told apart by their bits.
         let (mut known, mut first) = (HashMap::new(), Vec::new());
         for &number in x.data::<T>()? {
+            if known.len() == known.capacity() && known.try_reserve(1).is_err() {
+                give_up(x.bytes().len());
+            }
+            room_or_give_up(&mut first, 1);
+            room_or_give_up(&mut counts, 1);
             let place = known.entry(number.to_ne_bytes()).or_insert(first.len());
             places.push(*place);
             if *place == first.len() {
