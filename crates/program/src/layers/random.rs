@@ -175,12 +175,12 @@ fn named_or(
     }
 }
 
-/// The device that an op may be bound to: there are processors only.
+/// The device that an op may be bound to; programs run on processors, whatever it is, as Fluid's without cards.
 pub(super) fn check_device(layer: &'static str, device: Option<&str>) -> Result<()> {
     match device {
-        None | Some("cpu") => Ok(()),
+        None | Some("cpu" | "gpu") => Ok(()),
         Some(other) => {
-            let (argument, rule) = ("device", "must be None or 'cpu': there is no other device");
+            let (argument, rule) = ("device", "must be None, 'cpu' or 'gpu'");
             Err(Error::BadArgument { layer, argument, rule, actual: other.to_string() })
         }
     }
@@ -229,7 +229,7 @@ mod tests {
         assert!(matches!(error, Error::BadArgument { argument: "high", .. }), "{error}");
         let error = randn(&mut b, &[0], Randn::default()).unwrap_err();
         assert!(matches!(error, Error::BadSizes { .. }), "{error}");
-        let error = randn(&mut b, &[1], Randn { device: Some("gpu"), ..Randn::default() });
+        let error = randn(&mut b, &[1], Randn { device: Some("tpu"), ..Randn::default() });
         assert!(matches!(error, Err(Error::BadArgument { argument: "device", .. })));
         let error = randperm(&mut b, 0, Randperm::default()).unwrap_err();
         assert!(matches!(error, Error::BadArgument { argument: "n", .. }), "{error}");
