@@ -1,6 +1,6 @@
 """Products, tables, dropout, convolutions, pools and norms."""
 
-from ...fluid import layers
+from ...fluid import layers, unique_name
 from ...tensor import linalg, math
 from ...tensor._op import make, need_variable
 from ...tensor.shape import squeeze, unsqueeze
@@ -11,6 +11,8 @@ _TRAINING = [True]
 def linear(x, weight, bias=None, name=None):
     """x weight + bias."""
     need_variable(x, "linear")
+    # Both operators share a name, as in version 2: names of later layers count on from it.
+    name = unique_name.generate("linear") if name is None else name
     attrs = {"trans_x": False, "trans_y": False}
     product = make("matmul_v2", {"X": x, "Y": weight}, attrs, name=name, layer="linear")
     if bias is None:
