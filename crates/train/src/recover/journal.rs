@@ -357,6 +357,7 @@ fn read_entry(body: &mut ByteReader<'_>, labels: &mut HashMap<u64, String>) -> R
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::recover::bytes::WriteValues;
 
     fn fill(journal: &mut Journal, events: std::ops::Range<u64>) {
         for event in events {
