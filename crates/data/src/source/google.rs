@@ -1,7 +1,7 @@
 //! Files of Google Cloud Storage.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -77,7 +77,7 @@ impl GoogleTokens {
         })
     }
 
-    fn of_file(&self, path: &PathBuf, now: SystemTime) -> Found<Fetched<Option<RequestHeader>>> {
+    fn of_file(&self, path: &Path, now: SystemTime) -> Found<Fetched<Option<RequestHeader>>> {
         let file = format!("the key file {}", path.display());
         let json: Json = serde_json::from_str(&read_token(path)?).unwrap_or_default();
         let part = |name: &str| {

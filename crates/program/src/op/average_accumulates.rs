@@ -71,9 +71,9 @@ impl Op for AverageAccumulates {
                 let (first, second) = (first.data_mut::<T>()?, second.data_mut::<T>()?);
                 let third = third.data_mut::<T>()?;
                 for (k, &x) in param.iter().enumerate() {
-                    first[k] = first[k] + x;
+                    first[k] += x;
                     if moves.to_second {
-                        second[k] = second[k] + first[k];
+                        second[k] += first[k];
                         first[k] = T::from(0u8);
                     }
                     if moves.to_third {

@@ -83,8 +83,8 @@ impl Op for While {
                 }
             }
             run.run_block(block)?;
-            for k in 0..n_saved {
-                run.swap_value_at("saved", k, &mut steps[n][k]);
+            for (k, step) in steps.get_mut(n).into_iter().flatten().take(n_saved).enumerate() {
+                run.swap_value_at("saved", k, step);
             }
             n += 1;
         }

@@ -224,7 +224,7 @@ impl<const N: usize> Convolution<N> {
 
     /// dx = the gradient of y carried back; `d_x` holds zeros.
     fn to_x<T: Float>(
-        &self,
+        self,
         d_y: &[T],
         filter: &[T],
         d_x: &mut [T],
@@ -245,7 +245,7 @@ impl<const N: usize> Convolution<N> {
 
     /// dFilter from x and the gradient of y; `d_filter` holds zeros.
     fn to_filter<T: Float>(
-        &self,
+        self,
         x: &[T],
         d_y: &[T],
         d_filter: &mut [T],

@@ -325,14 +325,14 @@ fn through_projection<T: Float>(
     let (d, p) = (net.d, net.p);
     let rules = net.rules;
     let mut d_hidden = vec![T::zero(); d];
-    for k in 0..p {
+    for (k, &back) in back.iter().enumerate().take(p) {
         let r = known.projection[row * p + k];
         let clipped = rules.proj_clip > 0.0 && r.f64().abs() >= rules.proj_clip;
         let slope = if rules.projects { rules.cell.slope(r) } else { T::one() };
         let d_r =
-            if clipped { T::zero() } else { (known.d_projection[row * p + k] + back[k]) * slope };
-        for j in 0..d {
-            d_hidden[j] += d_r * net.projection[j * p + k];
+            if clipped { T::zero() } else { (known.d_projection[row * p + k] + back) * slope };
+        for (j, d_hidden) in d_hidden.iter_mut().enumerate() {
+            *d_hidden += d_r * net.projection[j * p + k];
             grads.d_project[j * p + k] += d_r * known.hidden[row * d + j];
         }
     }

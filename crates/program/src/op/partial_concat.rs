@@ -129,7 +129,7 @@ impl Op for PartialSum {
 
 fn add<T: Number>(sums: &mut [T], numbers: &[T]) {
     // Integers wrap as they do in Fluid.
-    sums.iter_mut().zip(numbers).for_each(|(sum, &x)| *sum = *sum + x);
+    sums.iter_mut().zip(numbers).for_each(|(sum, &x)| *sum += x);
 }
 
 impl Kernel for PartialConcatGrad {
