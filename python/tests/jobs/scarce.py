@@ -67,7 +67,7 @@ def tensor_to_numpy():
 
 
 def saved():
-    L.embedding(L.data("x", [1], dtype="int64"), [N, 8])
+    L.embedding(L.data("x", [1], dtype="int64"), [N, 16])
     exe = fluid.Executor(fluid.CPUPlace())
     exe.run(fluid.default_startup_program())
     folder = tempfile.mkdtemp(dir=".")

@@ -7,6 +7,9 @@ use tensor::{Tensor, room_or_give_up};
 use super::{DTYPE, ENCODE, LETTERS, NDARRAY, RECONSTRUCT};
 use crate::error::{Error, Result};
 
+/// More than all that is written between two texts.
+const WORDS_BYTES: usize = 1 << 12;
+
 /// The pickle of a dictionary.
 pub(crate) fn write(arrays: &BTreeMap<String, Tensor>) -> Result<Vec<u8>> {
     let mut out = b"\x80\x02}(".to_vec();
@@ -59,7 +62,6 @@ fn latin1(out: &mut Vec<u8>, name: &str, bytes: &[u8]) -> Result<()> {
     global(out, ENCODE);
     let n_bytes = bytes.len() + bytes.iter().filter(|byte| !byte.is_ascii()).count();
     length(out, name, n_bytes)?;
-    room_or_give_up(out, n_bytes);
     for &byte in bytes {
         out.extend_from_slice(char::from(byte).encode_utf8(&mut [0; 2]).as_bytes());
     }
@@ -78,6 +80,8 @@ fn text(out: &mut Vec<u8>, name: &str, value: &str) -> Result<()> {
 fn length(out: &mut Vec<u8>, name: &str, n_bytes: usize) -> Result<()> {
     let n_bytes = u32::try_from(n_bytes);
     let n_bytes = n_bytes.map_err(|_| Error::TooLargeToPickle { var: name.to_string() })?;
+    // With the few words that follow.
+    room_or_give_up(out, n_bytes as usize + WORDS_BYTES);
     out.push(b'X');
     out.extend_from_slice(&n_bytes.to_le_bytes());
     Ok(())
