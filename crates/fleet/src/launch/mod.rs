@@ -65,7 +65,7 @@ fn run_ps(mut options: PsOptions, host: &Host, console: &mut Console) -> Result<
         logs.note(folder);
         // Where the servers of another launcher were is out of date, and so is what nobody waits for any more.
         scale::begin(folder)?;
-        let removed = train::server_list::remove(folder);
+        let removed = server::server_list::remove(folder);
         let path = || folder.clone();
         removed.map_err(|source| Error::File { what: "clear", path: path(), source })?;
     }

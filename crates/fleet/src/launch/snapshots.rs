@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use durable::Access;
-use train::server_list;
+use server::server_list;
 
 use super::options::ScriptCommand;
 use super::plan::{Job, Process};
