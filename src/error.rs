@@ -30,6 +30,9 @@ pub enum Error {
     /// Of a run or a file.
     #[error(transparent)]
     Train(#[from] train::Error),
+    /// Of a server.
+    #[error(transparent)]
+    Server(#[from] server::Error),
     /// Of a job.
     #[error(transparent)]
     Fleet(#[from] fleet::Error),

@@ -43,6 +43,7 @@ pub use net;
 pub use predict;
 pub use program;
 pub use protocol;
+pub use server;
 pub use tensor;
 pub use train;
 pub use transpile;

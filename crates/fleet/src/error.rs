@@ -124,6 +124,9 @@ pub enum Error {
     /// An error of training itself.
     #[error(transparent)]
     Train(#[from] train::Error),
+    /// What a server complains of.
+    #[error(transparent)]
+    Server(#[from] server::Error),
     /// The programs of a role do not exist before `minimize`.
     #[error("{0} is None, need invoke DistributedOptimizer.minimize first")]
     NotMinimized(&'static str),

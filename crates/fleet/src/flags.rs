@@ -11,9 +11,8 @@ use std::time::Duration;
 use base::{DidYouMean, EvenIfPoisoned};
 use net::tcp::Patience;
 
+use server::{Serving, SnapshotSettings, server_list};
 use train::remote::Locate;
-use train::serve::{Serving, SnapshotSettings};
-use train::server_list;
 
 use crate::env;
 use crate::error::{Error, Result};

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use program::backward::{Limits, ParamGrad};
 use program::optimizer::Optimizer;
 use program::{Builder, Distributed, OpDesc, Program, Var};
+use server::Serving;
 use train::io::{self, Fitted, JobScope, SaveInference};
 use train::remote::{Log, usual_log};
-use train::serve::Serving;
 use train::{Executor, Feed, Scope, TrainerJob};
 use transpile::{Dispatch, Job, Transpiled};
 
@@ -383,11 +383,11 @@ pub fn serve(main: &Program, scope: &Scope, serving: &Serving) -> Result<Served>
         last = signal.or(last);
         signal.is_some()
     };
-    let served = train::serve::serve(main, scope, serving, stops);
+    let served = server::serve(main, scope, serving, stops);
     watching::end();
     match (served, last) {
         (Ok(()), _) => Ok(Served::Completed),
-        (Err(train::Error::Interrupted { .. }), Some(signal)) => {
+        (Err(server::Error::Train(train::Error::Interrupted { .. })), Some(signal)) => {
             lines::signalled(&signals::name_of(signal)).say();
             let is_kept = serving.keeping.is_some();
             Ok(Served::Signalled { code: if is_kept { 128 + signal } else { 0 } })

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use base::EvenIfPoisoned;
 use pyo3::prelude::*;
 use train::io::{self, Checkpoint, Checkpoints, JobScope, NewestCheckpoint, StepsDone};
-use train::serve::server_op;
+use transpile::server_op;
 
 use crate::error::{detached, from_train};
 use crate::framework::variable::PyVariable;

@@ -11,6 +11,7 @@ use pyo3::exceptions::{
     PyRuntimeError, PySystemExit, PyTypeError, PyValueError,
 };
 use pyo3::{PyErr, PyResult, Python, create_exception};
+use server::Error as ServerError;
 use tensor::within_memory;
 use train::Error as TrainError;
 use transpile::Error as TranspileError;
@@ -120,10 +121,19 @@ pub(crate) fn from_train(error: TrainError) -> PyErr {
     }
 }
 
+fn from_server(error: ServerError) -> PyErr {
+    let text = shown(&error);
+    match error {
+        ServerError::Train(error) => from_train(error),
+        _ => EnforceNotMet::new_err(text),
+    }
+}
+
 pub(crate) fn from_fleet(error: FleetError) -> PyErr {
     let text = shown(&error);
     match error {
         FleetError::Train(error) => from_train(error),
+        FleetError::Server(error) => from_server(error),
         FleetError::Transpile(error) => from_transpile(error),
         FleetError::NoTrainerEndpoints => PyAssertionError::new_err(text),
         FleetError::NotReady { .. }

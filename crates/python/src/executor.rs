@@ -11,8 +11,8 @@ use pyo3::exceptions::{PyAssertionError, PyRuntimeError, PySystemExit};
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 use pyo3::types::PyList;
+use server::Serving;
 use tensor::{Value, within_memory};
-use train::serve::Serving;
 use train::{Feed, Scope, Trainer};
 
 use crate::convert::Whole;
@@ -138,7 +138,7 @@ impl PyExecutor {
         let program = program.get().shared();
         warn_if_empty(py, &program)?;
         let mut state = self.ready(py)?;
-        if train::serve::server_op(&program).is_some() {
+        if transpile::server_op(&program).is_some() {
             Runner::serve(py, &program, &scope.get().0)?;
             return Ok(PyList::empty(py).unbind());
         }

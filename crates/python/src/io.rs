@@ -148,7 +148,7 @@ fn load_persistables<'py>(
     let program = program_arg(py, main_program)?;
     let shared = program.get().shared();
     if let (Some(job), Some(dir), true) =
-        (&shared.distributed, &dirname, train::serve::server_op(&shared).is_some())
+        (&shared.distributed, &dirname, transpile::server_op(&shared).is_some())
     {
         let scope = scope_of(executor)?;
         let scope = &scope.get().0;
@@ -195,7 +195,7 @@ fn save_chosen(
 
 /// A server would wait for itself: it is asked for its variables by trainers.
 fn refuse_server(program: &Program, dir: Option<&Path>) -> PyResult<()> {
-    match dir.filter(|_| train::serve::server_op(program).is_some()) {
+    match dir.filter(|_| transpile::server_op(program).is_some()) {
         Some(dir) => Err(from_train(train::Error::SavedByServer { folder: dir.to_path_buf() })),
         None => Ok(()),
     }

@@ -9,9 +9,8 @@ use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 use pyo3::types::{PyDict, PyList, PyTuple};
 use tensor::{Tensor, Value, within_memory};
-use train::Feed;
-use train::TrainerJob;
 use train::parallel::{LossScale, Parallel, join, split};
+use train::{Feed, TrainerJob};
 
 use crate::convert::Whole;
 use crate::error::{EOFException, from_tensor, from_train};
@@ -132,7 +131,7 @@ pub(crate) fn run(
     };
     let program = program_arg(py, Some(compiled))?;
     // A server has one scope, however many places its trainers have.
-    if train::serve::server_op(&program.get().shared()).is_some() {
+    if transpile::server_op(&program.get().shared()).is_some() {
         return Ok(None);
     }
     let feed = call.feed.filter(|feed| !feed.is_none());

@@ -13,10 +13,10 @@ use std::time::Instant;
 use program::layers::{self, Data, Embedding, Fc};
 use program::optimizer::{Adagrad, Optimizer};
 use program::{Initializer, Net, ParamAttr};
+use server::Serving;
 use tensor::{DType, Tensor};
 use testing::cluster::free_endpoints;
 use testing::turns::{self, Servers, Workers};
-use train::serve::Serving;
 use train::{Feed, Scope, Trainer};
 use transpile::{Config, Job, RoundRobin};
 use wire::message::LookUp;
@@ -194,7 +194,7 @@ fn serve(size: Size, number: usize, endpoints: &str) {
     let endpoint = endpoints.split(',').nth(number).expect("an end point");
     let (main, scope) = testing::stores::started_server(&split, endpoint);
     let serving = Serving { log: Arc::new(|_| {}), ..Serving::default() };
-    train::serve::serve(&main, &scope, &serving, || false).expect("the server serves");
+    server::serve(&main, &scope, &serving, || false).expect("the server serves");
 }
 
 fn train(size: Size, number: usize, endpoints: &str) {

@@ -14,10 +14,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use protocol::server::{CutRecord, Store};
+use server::BlockStore;
 use tensor::{Rows, Tensor, Value, mix};
 use testing::big_table::{HEIGHT, fill, row, store};
 use testing::stores::id_of;
-use train::serve::BlockStore;
 use wire::TrainerId;
 use wire::message::Grad;
 

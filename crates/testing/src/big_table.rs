@@ -5,9 +5,9 @@ use program::layers::{self, Data, SparseEmbedding};
 use program::optimizer::{Optimizer, Sgd};
 use program::{Initializer, Net, ParamAttr};
 use protocol::server::Store;
+use server::BlockStore;
 use tensor::{DType, mix};
-use train::serve::{BlockStore, server_op};
-use transpile::{Config, Job, RoundRobin, transpile};
+use transpile::{Config, Job, RoundRobin, server_op, transpile};
 use wire::message::LookUp;
 
 use crate::stores::{id_of, started_server};

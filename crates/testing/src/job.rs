@@ -10,13 +10,13 @@ use std::time::Duration;
 use data::Dataset;
 use program::distributed::Mode;
 use program::{Net, Program, Var};
+use server::Serving;
 use tempfile::TempDir;
 use tensor::{Tensor, Value};
 use train::from_dataset::{Observer, Pass, PassOptions};
 use train::io::{self, JobScope};
 use train::parallel::{LossScale, Parallel, split};
 use train::remote::{CommunicatorConfig, Staleness};
-use train::serve::Serving;
 use train::{Executor, Feed, Scope};
 use transpile::{Config, Job as Names, RoundRobin, Threads, Transpiled};
 use wire::message::Stats;
@@ -280,7 +280,7 @@ fn serve(plan: &Plan, alarm: &Alarm, mut net: Net, list: &str, endpoint: &str) {
         loaded.unwrap_or_else(|error| panic!("loading: {error}"));
     }
     let serving = Serving { log: Arc::new(|_| {}), ..Serving::default() };
-    let served = train::serve::serve(&main, &scope, &serving, || alarm.rings());
+    let served = server::serve(&main, &scope, &serving, || alarm.rings());
     served.unwrap_or_else(|error| panic!("serving: {error}"));
 }
 

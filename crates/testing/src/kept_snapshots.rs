@@ -8,7 +8,7 @@ use std::sync::Arc;
 use program::distributed::Mode;
 use program::optimizer::{Adagrad, Optimizer, Sgd};
 use protocol::server::{CutRecord, Store};
-use train::serve::SnapshotSettings;
+use server::SnapshotSettings;
 use transpile::Config;
 
 use crate::stores::{Model, Servers, TableKind};

@@ -12,11 +12,11 @@ use net::tcp::{Listener, Patience, Stop};
 use program::distributed::Applies;
 use program::{Net, Program, Var};
 use protocol::server::{Apply, End, Server, ServerConfig, Store};
+use server::BlockStore;
 use tempfile::TempDir;
 use tensor::{Tensor, Value};
 use train::io::JobScope;
 use train::remote::{CommunicatorConfig, Log};
-use train::serve::BlockStore;
 use train::{Feed, Scope, TrainerJob};
 use transpile::{Config, Job as Names, RoundRobin, Transpiled};
 
@@ -285,7 +285,7 @@ fn serve(shared: &Arc<Shared>, server: usize, mut net: Net, stop: &Stop) -> Opti
     let endpoint = &shared.endpoints[server];
     let transpiled = shared.transpile(&mut net, 0);
     let (main, scope) = started_server(&transpiled, endpoint);
-    let op = train::serve::server_op(&main).expect("a server's program");
+    let op = transpile::server_op(&main).expect("a server's program");
     let mut store = BlockStore::new(&main, op, &scope).expect("a store");
     let who = format!("server {server}");
     let cuts = shared.folder.join(format!("cuts/server.{server}"));
@@ -317,7 +317,7 @@ fn bind(endpoint: &str) -> Listener {
 }
 
 fn server_config(shared: &Shared, main: &Program, server: usize) -> ServerConfig {
-    let op = train::serve::server_op(main).expect("a server's program");
+    let op = transpile::server_op(main).expect("a server's program");
     let job = main.distributed.as_ref().map(|job| job.job.clone()).unwrap_or_default();
     ServerConfig {
         job: op.attrs.str("job", &job).expect("a name").to_string(),

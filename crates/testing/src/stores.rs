@@ -9,10 +9,10 @@ use program::layers::{self, Data, Decay, Elementwise, Embedding, Fc, SparseEmbed
 use program::optimizer::{LearningRate, Optimizer};
 use program::{Distributed, Initializer, Net, ParamAttr, Program};
 use protocol::server::{Size, Store};
+use server::BlockStore;
 use tensor::{DType, Rows, Tensor, Value, mix};
-use train::serve::{BlockStore, server_op};
 use train::{Executor, Feed, Scope};
-use transpile::{Config, Job, RoundRobin, Threads, Transpiled, transpile};
+use transpile::{Config, Job, RoundRobin, Threads, Transpiled, server_op, transpile};
 use wire::message::{Grad, LookUp, Pull};
 use wire::{TrainerId, VarId};
 

@@ -8,10 +8,9 @@ use std::sync::{Arc, Mutex};
 use program::distributed::Mode;
 use program::optimizer::*;
 use protocol::server::{CutRecord, Server, ServerConfig, Store};
+use server::{BadSnapshot, Error, SnapshotSettings};
 use testing::stores::{Model, OUTPUTS, Servers, TableKind};
 use train::remote::Log;
-use train::serve::SnapshotSettings;
-use train::{BadSnapshot, Error};
 use transpile::Config;
 
 type MakeOptimizer = fn(LearningRate) -> Optimizer;

@@ -12,13 +12,13 @@ use program::layers::{self, Data, Elementwise, Reduce, SparseEmbedding};
 use program::optimizer::*;
 use program::{GradClip, Initializer, Net, ParamAttr, Regularizer, Var, stream};
 use protocol::server::Store;
+use server::BlockStore;
+use server::table::EntryFilter;
 use tensor::{DType, Rows, Tensor, Value};
 use testing::id_of;
 use testing::job::{self, Outcome, Plan};
 use testing::session::Session;
 use train::Feed;
-use train::serve::BlockStore;
-use train::table::EntryFilter;
 use transpile::{Config, Error, Job, RoundRobin, Transpiled, transpile};
 use wire::TrainerId;
 use wire::message::{Grad, Phase, Save};
@@ -476,7 +476,7 @@ fn a_save_under_pushes_has_the_values_of_one_moment() {
         let (main, startup) = (&mut net.main, &mut net.startup);
         let split = transpile(main, startup, &config, &job, &mut RoundRobin::default()).unwrap();
         let (main, scope) = testing::stores::started_server(&split, "127.0.0.1:7001");
-        let op = train::serve::server_op(&main).unwrap();
+        let op = transpile::server_op(&main).unwrap();
         let store = BlockStore::new(&main, op, &scope).unwrap();
         let push = || {
             let ids: Vec<i64> = (0..N as i64).map(|k| k * 977).collect();

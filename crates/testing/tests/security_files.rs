@@ -10,12 +10,12 @@ use predict::Predictor;
 use program::layers::{self, Data, Fc};
 use program::{Net, OpDesc, Program};
 use protocol::server::Store;
+use server::BlockStore;
 use testing::linear::Linear;
 use testing::session::Session;
 use train::io::{self, SaveInference};
-use train::serve::{BlockStore, server_op};
 use train::{Error, Scope};
-use transpile::{Config, Job, RoundRobin, transpile};
+use transpile::{Config, Job, RoundRobin, server_op, transpile};
 use wire::Refusal;
 use wire::message::{Phase, Save};
 

@@ -5,14 +5,13 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use server::{BadSnapshot, Error, Serving, SnapshotSettings, serve};
 use testing::cluster::free_endpoints;
 use testing::linear::Linear;
-use train::serve::{Serving, SnapshotSettings, serve};
-use train::{BadSnapshot, Error};
 use transpile::{Config, Job, RoundRobin, transpile};
 
 /// Serves until `stops` says so; returns its lines, and how it ended.
-fn run(folder: &Path, stops: impl FnMut() -> bool) -> (Vec<String>, train::Result<()>) {
+fn run(folder: &Path, stops: impl FnMut() -> bool) -> (Vec<String>, server::Result<()>) {
     let endpoint = free_endpoints(1)[0].to_string();
     let mut net = Linear { table: true, ..Linear::default() }.build().0;
     let (job, config) = (Job::new(0, &endpoint, 1), Config::default());
@@ -40,7 +39,7 @@ fn a_server_without_trainers_ends_when_it_is_asked_to() {
         n_asked += 1;
         n_asked == 1
     });
-    assert!(matches!(served, Err(Error::Interrupted { .. })), "{served:?}");
+    assert!(matches!(served, Err(Error::Train(train::Error::Interrupted { .. }))), "{served:?}");
     assert!(n_asked > 3, "it waited for somebody to make a cut with");
     assert!(begin.elapsed() < Duration::from_secs(15));
     assert!(said.iter().any(|line| line.contains("asked to end")), "{said:?}");
@@ -55,7 +54,7 @@ fn who_asks_twice_is_not_kept_waiting() {
         n_asked += 1;
         n_asked <= 2
     });
-    assert!(matches!(served, Err(Error::Interrupted { .. })), "{served:?}");
+    assert!(matches!(served, Err(Error::Train(train::Error::Interrupted { .. }))), "{served:?}");
     assert!(n_asked <= 4, "asked {n_asked} times");
 }
 

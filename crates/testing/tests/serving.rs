@@ -12,13 +12,13 @@ use program::layers::{self, Data, Decay, Embedding, Fc};
 use program::optimizer::{Adam, Optimizer};
 use program::{Net, ParamAttr, Program, Var};
 use protocol::server::{Server, ServerConfig, Size, Store, Unit};
+use server::BlockStore;
 use tensor::{DType, Rows, Tensor, Value};
 use testing::id_of;
 use testing::linear::{LR, Linear, N_ROWS, grad};
 use train::Scope;
 use train::io::JobScope;
-use train::serve::{BlockStore, server_op};
-use transpile::{Config, Job, RoundRobin, transpile};
+use transpile::{Config, Job, RoundRobin, server_op, transpile};
 use wire::message::{Grad, LookUp, Phase, Pull, Save, VarInfo};
 use wire::{Refusal, TrainerId, VarId};
 
@@ -179,7 +179,7 @@ fn rules_for_rows_that_cannot_be_read_are_refused() {
         let error = BlockStore::new(&main, server_op(&main).unwrap(), &scope).unwrap_err();
         let is_named = |named: &str, said: &str| (named, said) == (attr, words);
         assert!(
-            matches!(&error, train::Error::RowRule { attr, words } if is_named(attr, words)),
+            matches!(&error, server::Error::RowRule { attr, words } if is_named(attr, words)),
             "{error}"
         );
     }

@@ -12,11 +12,10 @@ use std::time::{Duration, Instant};
 
 use program::optimizer::{LearningRate, Optimizer, Sgd};
 use protocol::server::{CutRecord, Store, WrittenCut};
+use server::{BadSnapshot, Error, SnapshotSettings};
 use tempfile::TempDir;
 use testing::stores::{Model, OUTPUTS, Servers, TableKind};
 use testing::{big_table, kept_snapshots};
-use train::serve::SnapshotSettings;
-use train::{BadSnapshot, Error};
 use transpile::Config;
 use wire::Refusal;
 

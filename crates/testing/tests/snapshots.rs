@@ -9,8 +9,8 @@ use program::distributed::Mode;
 use program::optimizer::*;
 use program::{GradClip, Regularizer};
 use protocol::server::{CutRecord, Store};
+use server::SnapshotSettings;
 use testing::stores::{Model, OUTPUTS, Servers, TableKind};
-use train::serve::SnapshotSettings;
 use transpile::Config;
 
 const ALL_TABLES: [TableKind; 5] = [

@@ -173,6 +173,12 @@ fn load(dir: &std::path::Path, endpoint: &str) -> train::Result<()> {
         transpile(main, startup, &Config::default(), &job, &mut RoundRobin::default()).unwrap();
     let (main, scope) = testing::stores::started_server(&split, endpoint);
     io::load_slices(main.distributed.as_ref().unwrap(), &scope, dir)?;
-    let op = train::serve::server_op(&main).unwrap();
-    train::serve::BlockStore::new(&main, op, &scope).map(drop)
+    let op = transpile::server_op(&main).unwrap();
+    match server::BlockStore::new(&main, op, &scope) {
+        Err(server::Error::Train(error)) => Err(error),
+        started => {
+            started.unwrap();
+            Ok(())
+        }
+    }
 }

@@ -1,7 +1,5 @@
 //! Errors of preparing or running a program.
 
-mod snapshot;
-
 use std::borrow::Cow;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,9 +9,6 @@ use base::{BadEndpoint, DidYouMean};
 use program::Program;
 use tensor::DType;
 use wire::Interruption;
-
-pub use snapshot::BadSnapshot;
-pub(crate) use snapshot::SnapshotResult;
 
 /// Everything that can go wrong in this crate.
 #[derive(thiserror::Error)]
@@ -117,10 +112,6 @@ pub enum Error {
     #[error("this program talks to parameter servers but belongs to no job: transpile it first")]
     NoJob,
 
-    /// Why a server ended although trainers had not completed.
-    #[error("{0}")]
-    JobFailed(wire::Refusal),
-
     #[error("this is not a server's program: it has no end point of its own to load the pieces of")]
     NoServerEndpoint,
 
@@ -150,9 +141,6 @@ pub enum Error {
          go on when it is started again"
     )]
     CannotFollow { servers: String, why: String },
-
-    #[error("this server stood by for {seconds} s, and nobody told it to serve")]
-    StoodBy { seconds: u64 },
 
     #[error(
         "the journal of this trainer has reached its limit of {} MiB (FLAGS_journal_mb) at event {event}, so that a \
@@ -226,9 +214,6 @@ pub enum Error {
 
     #[error(transparent)]
     Data(#[from] data::Error),
-
-    #[error(transparent)]
-    Snapshot(#[from] BadSnapshot),
 
     #[error("the pass over the dataset was stopped")]
     PassStopped,
@@ -373,23 +358,6 @@ pub enum Error {
          one thread (dataset.set_thread(1)), or a program without exchanges (clone(for_test=True))"
     )]
     ThreadsExchange,
-
-    #[error(
-        "distributed table `{table}` cannot be loaded on server {server}: {detail}; all files of \
-         one save must be there, and of no other"
-    )]
-    LoadedTable { table: String, server: i64, detail: String },
-
-    #[error(
-        "table `{table}` was not saved: the servers went back to a cut while it was listed; it is saved \
-         when the script does so again"
-    )]
-    SaveGivenUp { table: String },
-
-    #[error(
-        "`{attr}` of `listen_and_serv` says `{words}`, which is not a rule for the rows of a table"
-    )]
-    RowRule { attr: &'static str, words: String },
 
     #[error("{}: {problem}", path.display())]
     RowsFile { path: PathBuf, problem: Cow<'static, str> },

@@ -6,10 +6,10 @@
 
 use base::DidYouMean;
 use program::Program;
+use transpile::server_op;
 
 use crate::error::{Error, Result};
 use crate::executor;
-use crate::serve::server_op;
 
 /// Checks that this is the time and place; the variables of `skip` keep memory of their own from now
 /// on. Returns the variables of each place that several share.

@@ -3,8 +3,9 @@
 
 const BITS: usize = 64;
 
+/// Some rows of a table.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct RowSet {
+pub struct RowSet {
     words: Vec<u64>,
     /// A bit for each word that is not 0.
     filled: Vec<u64>,
@@ -13,12 +14,12 @@ pub(crate) struct RowSet {
 
 impl RowSet {
     /// Notes a row.
-    pub(crate) fn insert(&mut self, row: usize) {
+    pub fn insert(&mut self, row: usize) {
         self.is_new(row);
     }
 
     /// Notes a row; true if it was not noted.
-    pub(crate) fn is_new(&mut self, row: usize) -> bool {
+    pub fn is_new(&mut self, row: usize) -> bool {
         let word = row / BITS;
         if word >= self.words.len() {
             self.words.resize(word + 1, 0);
@@ -33,22 +34,22 @@ impl RowSet {
     }
 
     /// Whether a row is noted.
-    pub(crate) fn contains(&self, row: usize) -> bool {
+    pub fn contains(&self, row: usize) -> bool {
         self.words.get(row / BITS).is_some_and(|word| word >> (row % BITS) & 1 == 1)
     }
 
     /// How many rows are noted.
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.n
     }
 
     /// Whether none is.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.n == 0
     }
 
     /// Notes 64 rows at once, as [`RowSet::words`] gives them.
-    pub(crate) fn insert_word(&mut self, at: usize, bits: u64) {
+    pub fn insert_word(&mut self, at: usize, bits: u64) {
         if bits != 0 {
             self.insert(at * BITS + bits.trailing_zeros() as usize);
             self.n += (bits & !self.words[at]).count_ones() as usize;
@@ -57,7 +58,7 @@ impl RowSet {
     }
 
     /// Notes the rows of another set too.
-    pub(crate) fn unite(&mut self, other: &RowSet) {
+    pub fn unite(&mut self, other: &RowSet) {
         if self.is_empty() {
             self.clone_from(other);
             return;
@@ -66,7 +67,7 @@ impl RowSet {
     }
 
     /// The words that have a row, and which they are.
-    pub(crate) fn words(&self) -> impl Iterator<Item = (usize, u64)> {
+    pub fn words(&self) -> impl Iterator<Item = (usize, u64)> {
         let groups = self.filled.iter().enumerate();
         let at =
             groups.flat_map(|(group, &filled)| bits_of(filled).map(move |at| group * BITS + at));
@@ -74,7 +75,7 @@ impl RowSet {
     }
 
     /// The first row that is noted and not before `from`.
-    pub(crate) fn next_from(&self, from: usize) -> Option<usize> {
+    pub fn next_from(&self, from: usize) -> Option<usize> {
         let word = from / BITS;
         let rest = self.words.get(word)? & (u64::MAX << (from % BITS));
         if rest != 0 {
@@ -91,12 +92,12 @@ impl RowSet {
     }
 
     /// All rows, in order.
-    pub(crate) fn rows(&self) -> impl Iterator<Item = usize> {
+    pub fn rows(&self) -> impl Iterator<Item = usize> {
         self.words().flat_map(|(at, bits)| bits_of(bits).map(move |bit| at * BITS + bit))
     }
 
     /// The first `n_max` rows, in order; they are no longer noted.
-    pub(crate) fn take(&mut self, n_max: usize) -> Vec<i64> {
+    pub fn take(&mut self, n_max: usize) -> Vec<i64> {
         let mut rows = Vec::with_capacity(self.n.min(n_max));
         for group in 0..self.filled.len() {
             if rows.len() == n_max {

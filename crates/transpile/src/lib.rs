@@ -32,7 +32,7 @@ pub use config::{Config, Job};
 pub use error::{Error, Result};
 pub use on_touch::{ROW_ENTRY, ROW_INIT};
 pub use resplit::{Original, TrainerPrograms};
-pub use server::Threads;
+pub use server::{Threads, server_op};
 pub use split::{Dispatch, HashName, MIN_BLOCK_SIZE, RoundRobin, SharedDispatch, slice_variable};
 
 use self::plan::JobPlan;

@@ -390,3 +390,8 @@ impl Server<'_> {
         with_role(op, role::FORWARD)
     }
 }
+
+/// The op that makes a program a server's: its last op. Called at every run, so it must not search.
+pub fn server_op(program: &Program) -> Option<&OpDesc> {
+    program.block(0).ops.last().filter(|op| op.kind == "listen_and_serv")
+}

@@ -65,7 +65,7 @@ fn run_ps(mut options: PsOptions, host: &Host, console: &mut Console) -> Result<
         logs.note(folder);
         // Drop the server list of an earlier launcher, and requests that have no waiting process.
         scale::begin(folder)?;
-        let removed = train::server_list::remove(folder);
+        let removed = server::server_list::remove(folder);
         let path = || folder.clone();
         removed.map_err(|source| Error::File { what: "clear", path: path(), source })?;
     }

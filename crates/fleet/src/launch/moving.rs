@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use base::{Endpoint, ProcessGroup};
 use net::tcp;
-use train::server_list;
+use server::server_list;
 
 use super::console::Console;
 use super::member::{Member, Starter};

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use base::formats::JOB as JOB_FORMAT;
 use durable::Access;
-use train::server_list;
+use server::server_list;
 
 use super::options::ScriptCommand;
 use super::plan::{Job, Process};

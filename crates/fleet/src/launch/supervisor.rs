@@ -6,6 +6,8 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use base::ProcessGroup;
+
 use super::console::{Console, JobProgress};
 use super::member::{Member, Starter};
 use super::moving::{Moved, Moving};
@@ -20,7 +22,6 @@ use crate::lines;
 use crate::logging;
 use crate::role::RoleKind;
 use crate::signals::{Signals, UNFINISHED, name_of};
-use base::ProcessGroup;
 
 /// How often watchers are told how processes are.
 const TELL_EVERY: Duration = Duration::from_millis(500);
@@ -376,9 +377,9 @@ impl<'a> Processes<'a> {
         };
         snapshots::keep_job(folder);
         let is_moved = !self.endpoints.is_empty() && self.moving.is_none();
-        if is_moved && train::server_list::read(folder).is_none() {
+        if is_moved && server::server_list::read(folder).is_none() {
             // A disk that takes nothing now is tried again.
-            let _ = train::server_list::write(folder, &self.endpoints);
+            let _ = server::server_list::write(folder, &self.endpoints);
         }
     }
 

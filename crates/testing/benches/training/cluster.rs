@@ -10,10 +10,10 @@ use std::time::Instant;
 
 use program::Net;
 use program::distributed::Mode;
+use server::Serving;
 use testing::cluster::free_endpoints;
 use testing::turns::{self, Servers, Workers};
 use train::remote::CommunicatorConfig;
-use train::serve::Serving;
 use train::{Feed, Scope, Trainer};
 use transpile::{Config, Job, RoundRobin};
 
@@ -67,7 +67,7 @@ fn serve(mode: &str, number: usize, endpoints: &str) {
     let endpoint = endpoints.split(',').nth(number).expect("an end point");
     let (main, scope) = testing::stores::started_server(&split, endpoint);
     let serving = Serving { log: Arc::new(|_| {}), ..Serving::default() };
-    train::serve::serve(&main, &scope, &serving, || false).expect("the server serves");
+    server::serve(&main, &scope, &serving, || false).expect("the server serves");
 }
 
 fn train(mode: &str, batch: usize, number: usize, endpoints: &str) {

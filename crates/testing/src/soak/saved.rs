@@ -4,8 +4,8 @@ use std::fs;
 use std::hint::black_box;
 use std::path::Path;
 
+use server::snapshots;
 use train::folder::check as folder;
-use train::serve::snapshots;
 
 use super::Target;
 

@@ -8,10 +8,10 @@ use program::distributed::Mode;
 use protocol::collective::{Collective, Exchanges, PeerHello, PeerMessage, ReduceOp, Terms};
 use protocol::link::{Link, LinkConfig};
 use protocol::server::{Action, Apply, Server, ServerConfig, Store};
+use server::BlockStore;
 use tensor::{Rows, Tensor, Value};
 use train::Scope;
-use train::serve::{BlockStore, server_op};
-use transpile::{Config as SplitConfig, Job, RoundRobin, transpile};
+use transpile::{Config as SplitConfig, Job, RoundRobin, server_op, transpile};
 use wire::frame::{self, FRAME_BYTES_MAX, Frame};
 use wire::message::{
     Ack, AllGather, AllGatherResult, AllToAll, AskStats, Barrier, Complete, Done, Grad, Hello,

@@ -348,7 +348,7 @@ impl Executor {
 }
 
 /// Seeds for random ops that have none: different in every process and at every call.
-pub(crate) fn fresh_seed() -> u32 {
+pub fn fresh_seed() -> u32 {
     use std::hash::{BuildHasher, RandomState};
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let seed = RandomState::new().hash_one(NEXT.fetch_add(1, Ordering::Relaxed));

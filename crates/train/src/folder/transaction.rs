@@ -139,7 +139,11 @@ impl StagePart {
     }
 
     /// Writes files and then a list of them, all durable.
-    pub fn add(&self, list: &str, write: impl FnOnce(&Stage) -> Result<()>) -> Result<()> {
+    pub fn add<E: From<Error>>(
+        &self,
+        list: &str,
+        write: impl FnOnce(&Stage) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
         let stage = Stage::at(&self.dir, &self.spot).shown();
         write(&stage)?;
         let files = stage.synced()?;

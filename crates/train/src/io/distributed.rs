@@ -350,7 +350,7 @@ fn whole(folder: &Folder, placed: &Placement, prefix: &str) -> Result<Tensor> {
 pub(super) const TABLES: &str = "__lookup_table__";
 
 /// How files of a variable's pieces are called.
-pub(crate) fn naming(job: &Distributed, origin: &str) -> Naming {
+pub fn naming(job: &Distributed, origin: &str) -> Naming {
     if job.lookup_table.as_deref() == Some(origin) { Naming::Fluid } else { Naming::Counted }
 }
 
@@ -464,7 +464,7 @@ fn piece(whole: &Tensor, placed: &Placement) -> Result<Tensor> {
 }
 
 /// Writes a server's piece of a table that it keeps whole into a save.
-pub(crate) fn write_whole(
+pub fn write_whole(
     stage: &Stage,
     piece: PieceFile<'_>,
     spread: Spread,

@@ -215,7 +215,7 @@ fn fit(saved: Tensor, old: Tensor, var: &VarDesc) -> Option<(Value, Option<Vec<i
 
 /// Copies the numbers that two tensors both have; row 0 of `into` is row `first` of the other one. False if
 /// they have different numbers of dimensions.
-pub(crate) fn overlay(into: &mut Tensor, from: &Tensor, first: usize) -> bool {
+pub fn overlay(into: &mut Tensor, from: &Tensor, first: usize) -> bool {
     let (to_dims, from_dims) = (into.dims().to_vec(), from.dims().to_vec());
     if to_dims.len() != from_dims.len() || to_dims.is_empty() || into.dtype() != from.dtype() {
         return false;

@@ -86,7 +86,7 @@ pub(super) fn kept_names(folder: &Folder) -> BTreeSet<String> {
 const RULE: &str = "_rule";
 
 /// Writes what rows of a part read as that do not exist.
-pub(crate) fn write_rule(stage: &Stage, piece: PieceFile<'_>, rule: &OtherRow) -> Result<()> {
+pub fn write_rule(stage: &Stage, piece: PieceFile<'_>, rule: &OtherRow) -> Result<()> {
     stage.write(&format!("{}{RULE}", piece.name()?), rule.to_text().as_bytes())
 }
 

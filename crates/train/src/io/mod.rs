@@ -12,7 +12,7 @@ mod kept;
 mod other_model;
 mod pickle;
 mod progress;
-pub(crate) mod rows;
+pub mod rows;
 mod shards;
 mod share;
 mod state;
@@ -21,15 +21,15 @@ mod vars;
 
 pub use checkpoint::{Checkpoint, Checkpoints, NewestCheckpoint, is_checkpoint_var};
 pub use distributed::{JobScope, load_slices};
-pub(crate) use distributed::{naming, write_whole};
+pub use distributed::{naming, write_whole};
 pub(crate) use file::read_vars;
 pub use file::{read, write_atomically};
-pub(crate) use fit::overlay;
+pub use fit::overlay;
 pub use fit::{Fitted, fit_slices, fit_state, fit_vars};
 pub use inference::{
     ExtraFile, InferenceModel, SaveInference, load_inference_model, save_inference_model,
 };
-pub(crate) use kept::write_rule;
+pub use kept::write_rule;
 pub use progress::{Resumed, StepsDone};
 pub use state::{load, load_state, save, set_state};
 pub use vars::{

@@ -7,26 +7,27 @@
 
 use program::distributed::{Spread, server_of};
 use program::stream;
+use tensor::{DType, Rows, Shape, Tensor};
+
 use std::borrow::Cow;
 use std::io::{self, BufReader, Read, Write};
-use tensor::{DType, Rows, Shape, Tensor};
 
 use super::distributed::TABLES;
 use super::file::{cannot_load, file_of};
 use super::shards::{self, Note};
-pub(crate) use super::share::Share;
+pub use super::share::Share;
 use crate::error::{Error, Result};
 use crate::folder::{FileWriter, Folder, PartFile, SavedPart, SavedVar, Stage, part_files};
 
 /// Suffix of the variable with the rows that an entry rule has not taken in, and how often they were
 /// named.
-pub(crate) const WAITING: &str = "@WAITING";
+pub const WAITING: &str = "@WAITING";
 /// Bytes read at once.
 const BLOCK_BYTES: usize = 1 << 20;
 
 /// How files of pieces are called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Naming {
+pub enum Naming {
     /// `<variable>_<piece>of<pieces>`.
     Counted,
     /// `<variable>_<server>`: as Fluid calls those of the table made with `is_distributed`.
@@ -35,11 +36,15 @@ pub(crate) enum Naming {
 
 /// Which piece of a variable a file holds.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct PieceFile<'a> {
-    pub(crate) var: &'a str,
-    pub(crate) number: usize,
-    pub(crate) n: usize,
-    pub(crate) naming: Naming,
+pub struct PieceFile<'a> {
+    /// The variable.
+    pub var: &'a str,
+    /// Number of the piece.
+    pub number: usize,
+    /// How many pieces there are.
+    pub n: usize,
+    /// How its file is called.
+    pub naming: Naming,
 }
 
 impl PieceFile<'_> {
@@ -53,7 +58,7 @@ impl PieceFile<'_> {
     }
 
     /// Begins the file in a save, and notes how the variable is saved.
-    pub(crate) fn create<'s>(&self, stage: &'s Stage, spread: Spread) -> Result<FileWriter<'s>> {
+    pub fn create<'s>(&self, stage: &'s Stage, spread: Spread) -> Result<FileWriter<'s>> {
         shards::write_note(stage, self.var, Note { n_parts: self.n, spread })?;
         let mut file = stage.create(&self.name()?)?;
         file.is_part(SavedPart { var: self.var.to_string(), number: self.number, n: self.n });
@@ -63,16 +68,18 @@ impl PieceFile<'_> {
 
 /// The form of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Form {
+pub struct Form {
     /// Rows of the whole table.
-    pub(crate) height: i64,
-    pub(crate) width: usize,
-    pub(crate) dtype: DType,
+    pub height: i64,
+    /// Numbers of a row.
+    pub width: usize,
+    /// Their type.
+    pub dtype: DType,
 }
 
 /// Writes the piece of a variable to its file: ids in ascending order, then the bytes of their rows, any
 /// number of rows at a time.
-pub(crate) fn write_piece(
+pub fn write_piece(
     mut file: FileWriter<'_>,
     var: &str,
     form: Form,
@@ -224,7 +231,7 @@ pub(super) fn is_there(folder: &Folder, own: PieceFile<'_>) -> Result<bool> {
 
 /// A server's rows of a variable that was written in any number of pieces, with the ids that the
 /// server uses. `None` if the variable has no file.
-pub(crate) fn read_pieces(
+pub fn read_pieces(
     folder: &Folder,
     own: PieceFile<'_>,
     form: Form,
@@ -384,12 +391,12 @@ fn u64_of(input: &mut impl Read) -> io::Result<u64> {
 }
 
 /// Counts as rows of one number.
-pub(crate) fn counts_to_bytes(counts: impl Iterator<Item = u32>) -> Vec<u8> {
+pub fn counts_to_bytes(counts: impl Iterator<Item = u32>) -> Vec<u8> {
     counts.flat_map(|count| i64::from(count).to_le_bytes()).collect()
 }
 
 /// The rows of a tensor in a given order.
-pub(crate) fn rows_of<'a, I: Iterator<Item = usize>>(
+pub fn rows_of<'a, I: Iterator<Item = usize>>(
     tensor: &'a Tensor,
     places: I,
 ) -> impl Iterator<Item = &'a [u8]> + use<'a, I> {
@@ -398,7 +405,7 @@ pub(crate) fn rows_of<'a, I: Iterator<Item = usize>>(
 }
 
 /// The same, one behind the other.
-pub(crate) fn bytes_of_rows(tensor: &Tensor, places: impl Iterator<Item = usize>) -> Vec<u8> {
+pub fn bytes_of_rows(tensor: &Tensor, places: impl Iterator<Item = usize>) -> Vec<u8> {
     let row_bytes = tensor.shape().flatten_2d(1).1 * tensor.dtype().size();
     // Byte by byte, an iterator takes longer than the disk.
     let mut bytes = Vec::with_capacity(places.size_hint().0 * row_bytes);

@@ -7,16 +7,23 @@ use tensor::is_row;
 
 /// Which rows of a variable a server has.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Share {
+pub enum Share {
     /// Rows that follow one another; the server counts them from 0.
     Range(Range<i64>),
     /// Those that a hash gives it, of a table of `height` rows; they keep their numbers.
-    Hash { server: usize, n_servers: usize, height: i64 },
+    Hash {
+        /// The number of the server.
+        server: usize,
+        /// How many there are.
+        n_servers: usize,
+        /// Rows of the table.
+        height: i64,
+    },
 }
 
 impl Share {
     /// The share of a server in a variable; `server` is its number.
-    pub(crate) fn of(placed: &Placement, server: usize, n_servers: usize) -> Self {
+    pub fn of(placed: &Placement, server: usize, n_servers: usize) -> Self {
         let height = placed.dims().first().copied().unwrap_or(0);
         match placed.spread {
             Spread::Hash => Share::Hash { server, n_servers, height },
@@ -28,7 +35,7 @@ impl Share {
     }
 
     /// Whether a row of the whole is here.
-    pub(crate) fn has(&self, row: i64) -> bool {
+    pub fn has(&self, row: i64) -> bool {
         match self {
             Share::Range(range) => {
                 range.contains(&row) || range.start == 0 && is_row(row, range.end)
@@ -40,7 +47,7 @@ impl Share {
     }
 
     /// The number in the whole of the server's row 0.
-    pub(crate) fn first(&self) -> i64 {
+    pub fn first(&self) -> i64 {
         match self {
             Share::Range(range) => range.start,
             Share::Hash { .. } => 0,
@@ -48,7 +55,7 @@ impl Share {
     }
 
     /// One more than the largest number that the server may give a row.
-    pub(crate) fn height(&self) -> i64 {
+    pub fn height(&self) -> i64 {
         match self {
             Share::Range(range) => range.end - range.start,
             Share::Hash { height, .. } => *height,
@@ -56,14 +63,15 @@ impl Share {
     }
 
     /// Rows that the server would have if all existed, as near as need be.
-    pub(crate) fn n_rows(&self) -> i64 {
+    pub fn n_rows(&self) -> i64 {
         match self {
             Share::Range(range) => range.end - range.start,
             Share::Hash { n_servers, height, .. } => height / (*n_servers).max(1) as i64,
         }
     }
 
-    pub(crate) fn spread(&self) -> Spread {
+    /// How the rows of the variable are given to servers.
+    pub fn spread(&self) -> Spread {
         match self {
             Share::Range(_) => Spread::Range,
             Share::Hash { .. } => Spread::Hash,

@@ -132,7 +132,7 @@ struct OpenPart {
 }
 
 /// Makes one part of many, or as few as there can be: what repeats takes no space. None if they cannot be read.
-pub(crate) fn compacted(journal: &[u8]) -> Option<Vec<u8>> {
+pub fn compacted(journal: &[u8]) -> Option<Vec<u8>> {
     let (mut all, mut open): (Vec<u8>, Option<OpenPart>) = (Vec::new(), None);
     let (parts, end) = read_parts(journal).ok()?;
     for mut part in parts {

@@ -27,11 +27,12 @@ mod timeline;
 
 pub(crate) use base::bytes::{ByteReader, ByteWriter};
 pub(crate) use bytes::{ReadValues, WriteValues};
-pub(crate) use journal::compacted;
+pub use journal::compacted;
 pub(crate) use passes::{Former, Left, Passes};
 pub(crate) use print::{EventKind, EventPrint, digest, digest_tensor};
 pub(crate) use redo::{Redoing, Repeat};
 pub(crate) use runs::Outcome;
 pub(crate) use scopes::Uses;
-pub(crate) use state::{GeoState, GeoTable, LocalState, ScriptPosition, Sender};
+pub use state::LocalState;
+pub(crate) use state::{GeoState, GeoTable, ScriptPosition, Sender};
 pub(crate) use timeline::{Begun, Timeline};

@@ -46,7 +46,7 @@ pub(crate) type DeviceVars = BTreeMap<String, Vec<Value>>;
 
 /// The state at a cut that only a trainer has.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct LocalState {
+pub struct LocalState {
     pub(crate) position: ScriptPosition,
     /// This trainer has completed its job.
     pub(crate) is_over: bool,
@@ -96,7 +96,7 @@ impl GeoTable {
 
 impl LocalState {
     /// The first state of trainers that take the place of others, made of theirs.
-    pub(crate) fn of_others(states: &[Vec<u8>]) -> Result<Self> {
+    pub fn of_others(states: &[Vec<u8>]) -> Result<Self> {
         let (mut own, mut before) = (Vec::new(), Vec::new());
         for bytes in states {
             let state = Self::from_bytes(bytes)?;
@@ -107,7 +107,8 @@ impl LocalState {
         Ok(Self { former: Former::new(own, before), ..Self::default() })
     }
 
-    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+    /// The state as bytes, which servers keep.
+    pub fn to_bytes(&self) -> Vec<u8> {
         let mut to = ByteWriter::default();
         to.u8(TRAINER_STATE.byte());
         to.u64(self.position.event);

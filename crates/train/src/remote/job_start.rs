@@ -17,7 +17,7 @@ pub struct JobStart {
 
 impl JobStart {
     /// The form that others receive.
-    pub(crate) fn told(&self) -> VarInfo {
+    pub fn told(&self) -> VarInfo {
         VarInfo::start(self.serial, &self.place)
     }
 }
