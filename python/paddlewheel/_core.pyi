@@ -1378,6 +1378,9 @@ class ZeroCopyTensor:
     def type(self) -> Any:
         """The type of the elements."""
 
+def _append_python_callable_object_and_return_id(callable: Any) -> Any:
+    """Lets programs call a function of LoDTensors that returns a tuple of them, or of None; gives its number."""
+
 def as_lodtensor(data: Any, place: Any = None, dtype: Any = None) -> Any:
     """A feed as a tensor: an array, or a number in the type it is wanted in."""
 
@@ -1882,6 +1885,14 @@ class layers:
     ) -> Variable:
         """Pools an image into `pool_size` boxes that share it out."""
     @staticmethod
+    def add_position_encoding(
+        input: Any,
+        alpha: Any,
+        beta: Any,
+        name: str | None = None,
+    ) -> Variable:
+        """`alpha` times the input plus `beta` times sines and cosines of its steps."""
+    @staticmethod
     def addcmul(
         input: Any,
         tensor1: Any,
@@ -2004,6 +2015,40 @@ class layers:
     ) -> Variable:
         """Each channel with mean 0 and variance 1 over the batch, then scaled and shifted."""
     @staticmethod
+    def beam_search(
+        pre_ids: Any,
+        pre_scores: Any,
+        ids: Any,
+        scores: Any,
+        beam_size: Any,
+        end_id: Any,
+        level: int = 0,
+        is_accumulated: bool = True,
+        name: str | None = None,
+        return_parent_idx: bool = False,
+    ) -> Variable:
+        """The best candidates of each source at one step: (ids, scores), and their parents with `return_parent_idx`."""
+    @staticmethod
+    def beam_search_decode(
+        ids: Any,
+        scores: Any,
+        beam_size: Any,
+        end_id: Any,
+        name: str | None = None,
+    ) -> Variable:
+        """The sentences of a beam search, and the scores of their words."""
+    @staticmethod
+    def bilinear_tensor_product(
+        x: Any,
+        y: Any,
+        size: Any,
+        act: str | None = None,
+        name: str | None = None,
+        param_attr: Any = None,
+        bias_attr: Any = None,
+    ) -> Variable:
+        """`act(x W y + bias)` with `size` matrices W."""
+    @staticmethod
     def bmm(x: Any, y: Any, name: str | None = None) -> Variable:
         """The product of matrices, one of `x` with one of `y` each."""
     @staticmethod
@@ -2021,6 +2066,26 @@ class layers:
     @staticmethod
     def ceil(x: Any, name: str | None = None) -> Variable:
         """The next whole number above."""
+    @staticmethod
+    def center_loss(
+        input: Any,
+        label: Variable,
+        num_classes: Any,
+        alpha: Any,
+        param_attr: Any,
+        update_center: bool = True,
+    ) -> Variable:
+        """Half the squared distance of each row from the center of its class."""
+    @staticmethod
+    def chunk_eval(
+        input: Any,
+        label: Variable,
+        chunk_scheme: Any,
+        num_chunk_types: Any,
+        excluded_chunk_types: Any = None,
+        seq_length: Any = None,
+    ) -> Variable:
+        """(precision, recall, f1 score, chunks inferred, chunks labelled, chunks in both)."""
     @staticmethod
     def clamp(
         input: Any,
@@ -2181,6 +2246,15 @@ class layers:
     ) -> Variable:
         """`-log input[label]` per row of probabilities; a label `ignore_index` counts as 0."""
     @staticmethod
+    def ctc_greedy_decoder(
+        input: Any,
+        blank: Any,
+        input_length: Any = None,
+        padding_value: int = 0,
+        name: str | None = None,
+    ) -> Variable:
+        """The most likely tokens without blanks and repeats; with lengths also how many they are."""
+    @staticmethod
     def cumsum(x: Any, axis: Any = None, exclusive: Any = None, reverse: Any = None) -> Variable:
         """Running sums along an axis, the last unless said."""
     @staticmethod
@@ -2221,6 +2295,14 @@ class layers:
     @staticmethod
     def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Variable:
         """The last dimension on the diagonals, `offset` above the main one, of new matrices in `dim1` and `dim2`."""
+    @staticmethod
+    def dice_loss(
+        input: Any,
+        label: Variable,
+        epsilon: float = 1e-05,
+        name: str | None = None,
+    ) -> Variable:
+        """One minus twice the overlap of probabilities and labels, divided by the size of both."""
     @staticmethod
     def dist(x: Any, y: Any, p: int = 2) -> Variable:
         """The p-norm of x - y."""
@@ -2267,6 +2349,37 @@ class layers:
         name: str | None = None,
     ) -> tuple[Variable, Variable]:
         """States and cells of a long short-term memory along each sequence; `size` is the input's width."""
+    @staticmethod
+    def dynamic_lstmp(
+        input: Any,
+        size: Any,
+        proj_size: Any,
+        param_attr: Any = None,
+        bias_attr: Any = None,
+        use_peepholes: bool = True,
+        is_reverse: bool = False,
+        gate_activation: str = 'sigmoid',
+        cell_activation: str = 'tanh',
+        candidate_activation: str = 'tanh',
+        proj_activation: str = 'tanh',
+        dtype: str = 'float32',
+        name: str | None = None,
+        h_0: Any = None,
+        c_0: Any = None,
+        cell_clip: Any = None,
+        proj_clip: Any = None,
+    ) -> Variable:
+        """Projections and cells of a long short-term memory along each sequence; `size` is the input's width."""
+    @staticmethod
+    def edit_distance(
+        input: Any,
+        label: Variable,
+        normalized: bool = True,
+        ignored_tokens: Any = None,
+        input_length: Any = None,
+        label_length: Any = None,
+    ) -> Variable:
+        """How many edits turn each sequence into its reference, and how many sequences there are."""
     @staticmethod
     def elementwise_add(
         x: Any,
@@ -2440,6 +2553,15 @@ class layers:
     ) -> Variable:
         """One value in a shape, one size of which is another variable's."""
     @staticmethod
+    def filter_by_instag(
+        ins: Any,
+        ins_tag: Any,
+        filter_tag: Any,
+        is_lod: Any,
+        out_val_if_empty: int = 0,
+    ) -> Variable:
+        """The rows that have one of the wanted tags, and a weight of 1 for each (0 if there is none)."""
+    @staticmethod
     def flatten(x: Any, axis: int = 1, name: str | None = None) -> Variable:
         """A matrix whose rows are the first `axis` dimensions."""
     @staticmethod
@@ -2448,6 +2570,9 @@ class layers:
     @staticmethod
     def floor(x: Any, name: str | None = None) -> Variable:
         """The next whole number below."""
+    @staticmethod
+    def fsp_matrix(x: Any, y: Any) -> Variable:
+        """The products of the channels of both inputs, averaged over their places."""
     @staticmethod
     def full(
         shape: Any,
@@ -2471,11 +2596,35 @@ class layers:
     ) -> Variable:
         """One value in the shape of another variable, of its type unless said."""
     @staticmethod
+    def fused_elemwise_activation(
+        x: Any,
+        y: Any,
+        functor_list: Any,
+        axis: Any = ...,
+        scale: float = 0.0,
+        save_intermediate_out: bool = True,
+    ) -> Variable:
+        """A function of one number and one of two, composed in the order of the list."""
+    @staticmethod
+    def fused_embedding_seq_pool(
+        input: Any,
+        size: Any,
+        is_sparse: bool = False,
+        padding_idx: Any = None,
+        combiner: str = 'sum',
+        param_attr: Any = None,
+        dtype: str = 'float32',
+    ) -> Variable:
+        """The sums of the rows that each sequence of ids names."""
+    @staticmethod
     def gather(input: Any, index: Any, overwrite: bool = True) -> Variable:
         """The rows of the input that `index` names; nothing reads `overwrite`."""
     @staticmethod
     def gather_nd(input: Any, index: Any, name: str | None = None) -> Variable:
         """What lies at the places that the last dimension of `index` names."""
+    @staticmethod
+    def gather_tree(ids: Any, parents: Any) -> Variable:
+        """The sequences of a beam search, followed back along parents."""
     @staticmethod
     def gaussian_random(
         shape: Any,
@@ -2566,8 +2715,36 @@ class layers:
     def has_nan(x: Any) -> Variable:
         """Whether some element is not a number, shape [1]."""
     @staticmethod
+    def hash(input: Any, hash_size: Any, num_hash: int = 1, name: str | None = None) -> Variable:
+        """`num_hash` hashes below `hash_size` of each row of ids."""
+    @staticmethod
+    def hsigmoid(
+        input: Any,
+        label: Variable,
+        num_classes: Any,
+        param_attr: Any = None,
+        bias_attr: Any = None,
+        name: str | None = None,
+        path_table: Any = None,
+        path_code: Any = None,
+        is_custom: bool = False,
+        is_sparse: bool = False,
+    ) -> Variable:
+        """The cost of the labelled class along its path in a tree of classes."""
+    @staticmethod
     def huber_loss(input: Any, label: Variable, delta: Any) -> Variable:
         """Squares near errors and takes far ones (beyond `delta`) as they are."""
+    @staticmethod
+    def im2sequence(
+        input: Any,
+        filter_size: int = 1,
+        stride: int = 1,
+        padding: int = 0,
+        input_image_size: Any = None,
+        out_stride: int = 1,
+        name: str | None = None,
+    ) -> Variable:
+        """The windows of each image as a sequence of rows."""
     @staticmethod
     def image_resize(
         input: Any,
@@ -2788,6 +2965,17 @@ class layers:
     ) -> Variable:
         """What two scores lack to differ by a margin; the label (1 or -1) says in which direction."""
     @staticmethod
+    def match_matrix_tensor(
+        x: Any,
+        y: Any,
+        channel_num: Any,
+        act: str | None = None,
+        param_attr: Any = None,
+        dtype: str = 'float32',
+        name: str | None = None,
+    ) -> Variable:
+        """Each row of a sequence times weights times each row of another: (result, rows times weights)."""
+    @staticmethod
     def matmul(
         x: Any,
         y: Any,
@@ -2806,6 +2994,9 @@ class layers:
     @staticmethod
     def mean(x: Any, name: str | None = None) -> Variable:
         """The average of all elements, shape [1]."""
+    @staticmethod
+    def mean_iou(input: Any, label: Variable, num_classes: Any) -> Variable:
+        """The mean over classes of intersection over union, and the counts of wrong and correct places."""
     @staticmethod
     def merge_lod_tensor(
         in_true: Any,
@@ -2848,6 +3039,22 @@ class layers:
     ) -> Variable:
         """`learning_rate * exp(-decay_rate * step / decay_steps)`."""
     @staticmethod
+    def nce(
+        input: Any,
+        label: Variable,
+        num_total_classes: Any,
+        sample_weight: Any = None,
+        param_attr: Any = None,
+        bias_attr: Any = None,
+        num_neg_samples: Any = None,
+        name: str | None = None,
+        sampler: str = 'uniform',
+        custom_dist: Any = None,
+        seed: int = 0,
+        is_sparse: bool = False,
+    ) -> Variable:
+        """The cost of noise-contrastive estimation: labels against classes that are drawn."""
+    @staticmethod
     def noam_decay(d_model: Any, warmup_steps: Any, learning_rate: float = 1.0) -> Variable:
         """`learning_rate * d_model ^ -0.5 * min(step ^ -0.5, step * warmup_steps ^ -1.5)`."""
     @staticmethod
@@ -2856,6 +3063,9 @@ class layers:
     @staticmethod
     def not_equal(x: Any, y: Any, cond: Any = None) -> Variable:
         """Where x != y; written into `cond` if it is given."""
+    @staticmethod
+    def npair_loss(anchor: Any, positive: Any, labels: Any, l2_reg: float = 0.002) -> Variable:
+        """The loss of pairs of rows, anchor and positive: rows of other labels are negatives."""
     @staticmethod
     def one_hot(input: Any, depth: Any, allow_out_of_range: bool = False) -> Variable:
         """Rows with a 1 at the place the input names; the input ends in a dimension of 1."""
@@ -2889,6 +3099,12 @@ class layers:
         name: str | None = None,
     ) -> Variable:
         """`y` in the shape of `x`, with `pad_value` behind it."""
+    @staticmethod
+    def partial_concat(input: Any, start_index: int = 0, length: int = -1) -> Variable:
+        """The columns from `start_index` on of each input, `length` of them (-1: all), side by side."""
+    @staticmethod
+    def partial_sum(input: Any, start_index: int = 0, length: int = -1) -> Variable:
+        """The sum over the inputs of the columns from `start_index` on, `length` of them (-1: all)."""
     @staticmethod
     def piecewise_decay(boundaries: Any, values: Any) -> Variable:
         """The first of `values` whose boundary lies beyond the step, else the last."""
@@ -2981,7 +3197,7 @@ class layers:
         """start, start + step, … before end."""
     @staticmethod
     def rank(input: Any) -> Variable:
-        """How many dimensions a variable has, int32, a number without dimensions."""
+        """How many dimensions a variable has, int32, shape [1]; Fluid's has no dimension, which tensors here must have."""
     @staticmethod
     def rank_loss(label: Variable, left: Any, right: Any, name: str | None = None) -> Variable:
         """RankNet's loss of two scores; the label says whether the left one should win."""
@@ -3108,8 +3324,38 @@ class layers:
     def round(x: Any, name: str | None = None) -> Variable:
         """The nearest whole number, halves away from zero."""
     @staticmethod
+    def row_conv(
+        input: Any,
+        future_context_size: Any,
+        param_attr: Any = None,
+        act: str | None = None,
+    ) -> Variable:
+        """Each step with what follows within `future_context_size` steps, weighted."""
+    @staticmethod
     def rsqrt(x: Any, name: str | None = None) -> Variable:
         """1 / sqrt(x)."""
+    @staticmethod
+    def sampled_softmax_with_cross_entropy(
+        logits: Any,
+        label: Variable,
+        num_samples: Any,
+        num_true: int = 1,
+        remove_accidental_hits: bool = True,
+        use_customized_samples: bool = False,
+        customized_samples: Any = None,
+        customized_probabilities: Any = None,
+        seed: int = 0,
+    ) -> Variable:
+        """The cross entropy of the softmax over the labels and `num_samples` drawn classes."""
+    @staticmethod
+    def sampling_id(
+        x: Any,
+        min: float = 0.0,
+        max: float = 1.0,
+        seed: int = 0,
+        dtype: str = 'float32',
+    ) -> Variable:
+        """A place drawn for each row of probabilities."""
     @staticmethod
     def scale(
         x: Any,
@@ -3135,6 +3381,28 @@ class layers:
     @staticmethod
     def scatter_nd_add(ref: Any, index: Any, updates: Any, name: str | None = None) -> Variable:
         """`ref` with `updates` added at the places that the last dimension of `index` names."""
+    @staticmethod
+    def search_pyramid_hash(
+        input: Any,
+        num_emb: Any,
+        space_len: Any,
+        pyramid_layer: Any,
+        rand_len: Any,
+        drop_out_percent: Any,
+        is_training: Any,
+        use_filter: Any,
+        white_list_len: Any,
+        black_list_len: Any,
+        seed: Any,
+        lr: Any,
+        param_attr: Any = None,
+        param_attr_wl: Any = None,
+        param_attr_bl: Any = None,
+        name: str | None = None,
+        distribute_update_vars: Any = None,
+        dtype: str = 'float32',
+    ) -> Variable:
+        """A row for each run of tokens, made of stretches of weights that its hash finds."""
     @staticmethod
     def selu(x: Any, scale: Any = None, alpha: Any = None, name: str | None = None) -> Variable:
         """`scale` x above 0, else `scale` `alpha` (e^x - 1); the constants of the paper where they are None."""
@@ -3215,6 +3483,15 @@ class layers:
     def sequence_softmax(input: Any, use_cudnn: bool = False, name: str | None = None) -> Variable:
         """A softmax over the steps of each sequence."""
     @staticmethod
+    def sequence_topk_avg_pooling(
+        input: Any,
+        row: Any,
+        col: Any,
+        topks: Any,
+        channel_num: Any,
+    ) -> Variable:
+        """The averages of the largest numbers of each row of each sample's matrices."""
+    @staticmethod
     def sequence_unpad(x: Any, length: Any, name: str | None = None) -> Variable:
         """The first `length[i]` steps of each row of `x`, as sequences."""
     @staticmethod
@@ -3253,6 +3530,9 @@ class layers:
     @staticmethod
     def sign(x: Any) -> Variable:
         """-1, 0 or 1."""
+    @staticmethod
+    def similarity_focus(input: Any, axis: Any, indexes: Any, name: str | None = None) -> Variable:
+        """1 where the largest numbers of a matrix are, no row and no column twice; 0 elsewhere."""
     @staticmethod
     def sin(x: Any, name: str | None = None) -> Variable:
         """The sine."""
@@ -3404,6 +3684,14 @@ class layers:
     ) -> Any:
         """Nodes of each layer of a tree with their labels and masks, as lists or side by side."""
     @staticmethod
+    def teacher_student_sigmoid_loss(
+        input: Any,
+        label: Variable,
+        soft_max_up_bound: float = 15.0,
+        soft_max_lower_bound: float = -15.0,
+    ) -> Variable:
+        """The cross entropy of a click and of a teacher's value; labels are -2 or -1 without a value, z or 1 + z with value z."""
+    @staticmethod
     def temporal_shift(
         x: Any,
         seg_num: Any,
@@ -3438,6 +3726,19 @@ class layers:
     @staticmethod
     def transpose(x: Any, perm: Any, name: str | None = None) -> Variable:
         """The dimensions in another order."""
+    @staticmethod
+    def tree_conv(
+        nodes_vector: Any,
+        edge_set: Any,
+        output_size: Any,
+        num_filters: int = 1,
+        max_depth: int = 2,
+        act: str | None = 'tanh',
+        param_attr: Any = None,
+        bias_attr: Any = None,
+        name: str | None = None,
+    ) -> Variable:
+        """A convolution over the nodes of trees."""
     @staticmethod
     def tril(input: Any, diagonal: int = 0, name: str | None = None) -> Variable:
         """The lower triangle, up to the diagonal `diagonal` above the main one; zeros above it."""
@@ -3487,6 +3788,31 @@ class layers:
     @staticmethod
     def unstack(x: Any, axis: int = 0, num: Any = None) -> list[Variable]:
         """The slices along an axis; `num` says how many if the size is not known."""
+    @staticmethod
+    def var_conv_2d(
+        input: Any,
+        row: Any,
+        col: Any,
+        input_channel: Any,
+        output_channel: Any,
+        filter_size: Any,
+        stride: int = 1,
+        param_attr: Any = None,
+        act: str | None = None,
+        dtype: str = 'float32',
+        name: str | None = None,
+    ) -> Variable:
+        """A convolution of images of the sizes that the sequences of `row` and `col` have."""
+    @staticmethod
+    def warpctc(
+        input: Any,
+        label: Variable,
+        blank: int = 0,
+        norm_by_times: bool = False,
+        input_length: Any = None,
+        label_length: Any = None,
+    ) -> Variable:
+        """The loss of connectionist temporal classification of each sequence."""
     @staticmethod
     def where(condition: Any) -> Variable:
         """The places where the condition holds."""
