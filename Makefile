@@ -94,10 +94,19 @@ kills: $(VENV)/ready  ## Kills processes of real jobs, fills their disks and cut
 # Pythons with paddlepaddle 1.8.5 and 2.6.2; those named here are used instead of installing them.
 FLUID_PYTHON ?= .interop/fl/bin/python
 PADDLE26_PYTHON ?= .interop/pd/bin/python
+# A git directory of PaddlePaddle/PaddleRec, whose models are then trained.
+PADDLEREC_GIT ?=
 
 interop: engines stores $(FLUID_PYTHON) $(PADDLE26_PYTHON)  ## Exchanges models with the real Fluid 1.8.5 and Paddle 2.6.2, and runs jobs on real schedulers
 	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(VENV)/bin/maturin develop --quiet --locked
 	$(VENV)/bin/python python/interop/run.py --fluid $(FLUID_PYTHON) --paddle $(PADDLE26_PYTHON)
+	$(VENV)/bin/paddlewheel run python/interop/paddle2_models.py save .interop/models2
+	$(PADDLE26_PYTHON) python/interop/paddle2_models.py check .interop/models2
+	$(PADDLE26_PYTHON) python/interop/paddle2_models.py save .interop/models26
+	$(VENV)/bin/paddlewheel run python/interop/paddle2_models.py check .interop/models26
+	if [ -n "$(PADDLEREC_GIT)" ]; then \
+	    $(VENV)/bin/python python/interop/paddlerec.py --git $(PADDLEREC_GIT) --python $(VENV)/bin/python --paddle $(PADDLE26_PYTHON); \
+	else echo "models of PaddleRec are skipped: PADDLEREC_GIT names no git directory of it"; fi
 
 engines: $(VENV)/ready  ## Runs jobs on the real Slurm and Ray and with the real mpirun (as root it installs them), and kills tasks
 	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(VENV)/bin/maturin develop --quiet --locked
