@@ -393,7 +393,7 @@ fn a_service_account_of_google_signs_its_request_for_a_token() {
             format!(r#""client_email":"me@p","private_key":"{escaped}","token_uri":"{service}""#);
         std::fs::write(&path, format!(r#"{{"type":"service_account",{parts}}}"#)).unwrap();
     };
-    key(include_str!("support/service_account.pem"));
+    key(include_str!("../../testing/tls/service_account.pem"));
     let source = GoogleKeySource::File(path.clone());
     server.put("token", br#"{"access_token":"tok","expires_in":3599}"#, "\"1\"");
     assert_eq!(read(&mut google(&server, source.clone())).unwrap(), numbers(10));

@@ -3,7 +3,7 @@
 use std::ops::{AddAssign, MulAssign, SubAssign};
 
 use crate::Element;
-use crate::gemm::HasKernel;
+use crate::kernel::HasKernel;
 
 /// Any number type of a tensor: the operations of comparison, sum and cast kernels.
 pub trait Number:

@@ -9,6 +9,7 @@ mod dtype;
 mod error;
 mod float;
 pub mod gemm;
+mod kernel;
 mod keyed;
 mod lod;
 mod mix;
@@ -32,6 +33,8 @@ pub use collective::{Collective, ReduceOp};
 pub use dtype::{Bool, DType, Element};
 pub use error::{Error, Result};
 pub use float::{Float, Number};
+#[doc(hidden)]
+pub use kernel::{HasKernel, Kernel};
 pub use keyed::{KeyedTable, ReadRows};
 pub use lod::Lod;
 pub use mix::{mix, unit};

@@ -424,8 +424,8 @@ pub enum Error {
 
 /// Tells a lost process apart from other errors, where the protocol reports it.
 impl From<Malformed> for Error {
-    fn from(Malformed(problem): Malformed) -> Self {
-        Error::BadState(problem)
+    fn from(error: Malformed) -> Self {
+        Error::BadState(error.0)
     }
 }
 

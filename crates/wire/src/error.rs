@@ -213,8 +213,8 @@ pub enum Error {
 }
 
 impl From<Malformed> for Error {
-    fn from(Malformed(problem): Malformed) -> Self {
-        Error::Malformed(problem)
+    fn from(error: Malformed) -> Self {
+        Error::Malformed(error.0)
     }
 }
 

@@ -103,7 +103,7 @@ fn processes_to_watch_are_named() {
     assert_eq!(found.addresses, ["a:7170", "b:7170"]);
     assert_eq!(found.watch.web.as_deref(), Some("127.0.0.1:1"));
     refused("watch", ErrorKind::MissingRequiredArgument, "HOST:PORT");
-    refused("watch train.py", ErrorKind::ValueValidation, "no end point");
+    refused("watch train.py", ErrorKind::ValueValidation, "not an end point");
 }
 
 #[test]
@@ -246,7 +246,7 @@ fn refusals_name_the_option() {
     refused("launch_ps --snapshot_secs -1 x.py", ValueValidation, "seconds above 0");
     refused("launch_ps --snapshot_secs 0 x.py", ValueValidation, "seconds above 0");
     refused("launch_ps --grace_secs nan x.py", ValueValidation, "seconds, 0 or more");
-    refused("launch_ps --endpoints a x.py", ValueValidation, "no end point");
+    refused("launch_ps --endpoints a x.py", ValueValidation, "not an end point");
     refused("render k9s x.py", InvalidValue, "'k8s'");
     refused("export m --to onx", InvalidValue, "'onnx'");
     refused("fit a.csv --target y --model deepfn", InvalidValue, "'deepfm'");

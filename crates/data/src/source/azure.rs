@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -14,6 +14,7 @@ use super::expiring::{Expiring, Fetched, Found};
 use super::glob::ObjectList;
 use super::http::{opening, range};
 use super::s3::{KeyList, encoded, unescaped};
+use super::sign::seconds_since_1970;
 use super::tokens::{AGENT_MAX, answer, bearer, read_token};
 use super::tries::StoreFailure;
 use super::web::{HttpChange, Reply, RequestHeader, Web, element};
@@ -109,7 +110,7 @@ impl AzureKeys {
 
     /// The header of a token, where requests have one.
     fn token(&self) -> Found<Option<RequestHeader>> {
-        self.held.get(SystemTime::now(), || match &self.source {
+        self.held.get(Instant::now(), || match &self.source {
             AzureKeySource::Client(client) => self.of_client(client),
             AzureKeySource::Instance(host) => self.of_instance(host),
             _ => Ok(Fetched::lasting(None)),
@@ -197,7 +198,7 @@ impl AzureContainer {
             query.iter().map(|(name, value)| format!("{name}={}", encoded(value, ""))).collect();
         let header = |name, value: String| RequestHeader { name, value };
         let mut headers: Vec<RequestHeader> = range.into_iter().collect();
-        headers.push(header("x-ms-date", http_date(SystemTime::now())));
+        headers.push(header("x-ms-date", http_date(seconds_since_1970())));
         headers.push(header("x-ms-version", VERSION.to_string()));
         match &self.keys.source {
             AzureKeySource::Account(key) => {
@@ -284,16 +285,15 @@ pub(super) fn read_list(text: &str) -> Found<KeyList> {
 }
 
 /// `Wed, 18 Nov 2026 14:00:00 GMT`.
-fn http_date(time: SystemTime) -> String {
-    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let at = metrics::CalendarTime::since_1970(since);
-    let days = since.as_secs() / 86_400;
+fn http_date(seconds: u64) -> String {
+    let at = metrics::CalendarTime::since_1970(Duration::from_secs(seconds));
+    let days = seconds / 86_400;
     // The first day of 1970 was a Thursday.
     let day = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"][(days % 7) as usize];
     let months =
         ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
     let month = months[(at.month as usize).clamp(1, 12) - 1];
-    let seconds = since.as_secs() % 86_400;
+    let seconds = seconds % 86_400;
     let clock = format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
     format!("{day}, {:02} {month} {} {clock} GMT", at.day, at.year)
 }
@@ -320,13 +320,11 @@ impl StoreFile for AzureBlob {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]
     fn dates_are_those_of_the_protocol() {
-        let text = http_date(SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777));
+        let text = http_date(784_111_777);
         assert_eq!(text, "Sun, 06 Nov 1994 08:49:37 GMT");
     }
 

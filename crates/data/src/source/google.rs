@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -17,6 +17,7 @@ use super::expiring::{Expiring, Fetched, Found};
 use super::glob::ObjectList;
 use super::http::{opening, range};
 use super::s3::{KeyList, encoded};
+use super::sign::seconds_since_1970;
 use super::tokens::{AGENT_MAX, answer, bearer, no_key, read_token};
 use super::tries::StoreFailure;
 use super::web::{HttpChange, Reply, RequestHeader, Web};
@@ -69,15 +70,14 @@ impl GoogleTokens {
     }
 
     fn header(&self) -> Found<Option<RequestHeader>> {
-        let now = SystemTime::now();
-        self.held.get(now, || match &self.source {
+        self.held.get(Instant::now(), || match &self.source {
             GoogleKeySource::Unsigned => Ok(Fetched::lasting(None)),
-            GoogleKeySource::File(path) => self.of_file(path, now),
+            GoogleKeySource::File(path) => self.of_file(path),
             GoogleKeySource::Instance(host) => self.of_instance(host),
         })
     }
 
-    fn of_file(&self, path: &Path, now: SystemTime) -> Found<Fetched<Option<RequestHeader>>> {
+    fn of_file(&self, path: &Path) -> Found<Fetched<Option<RequestHeader>>> {
         let file = format!("the key file {}", path.display());
         let json: Json = serde_json::from_str(&read_token(path)?).unwrap_or_default();
         let part = |name: &str| {
@@ -87,11 +87,13 @@ impl GoogleTokens {
         let service = json["token_uri"].as_str().unwrap_or(TOKEN_SERVICE);
         let fields = match part("type")? {
             "service_account" => {
-                let assertion =
-                    assertion(part("client_email")?, part("private_key")?, service, now)
-                        .ok_or_else(|| {
-                            no_key(&file, "its private_key is not a PEM text of an RSA key")
-                        })?;
+                let assertion = assertion(
+                    part("client_email")?,
+                    part("private_key")?,
+                    service,
+                    seconds_since_1970(),
+                )
+                .ok_or_else(|| no_key(&file, "its private_key is not a PEM text of an RSA key"))?;
                 vec![
                     ("grant_type", "urn:ietf:params:oauth:grant-type:jwt-bearer".to_string()),
                     ("assertion", assertion),
@@ -132,8 +134,7 @@ impl GoogleTokens {
 }
 
 /// A signed statement of a service account that its holder asks for a token; `None` if the key is not one.
-fn assertion(email: &str, key: &str, service: &str, now: SystemTime) -> Option<String> {
-    let seconds = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+fn assertion(email: &str, key: &str, service: &str, seconds: u64) -> Option<String> {
     let head = json!({"alg": "RS256", "typ": "JWT"});
     let claims = json!({"iss": email, "scope": SCOPE, "aud": service, "iat": seconds, "exp": seconds + TOKEN_SECONDS});
     let text = [head, claims].map(|part| URL_SAFE_NO_PAD.encode(part.to_string())).join(".");
@@ -251,7 +252,7 @@ mod tests {
     #[test]
     fn a_text_that_is_not_a_key_signs_nothing() {
         for key in ["", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"] {
-            assert_eq!(assertion("a@b", key, TOKEN_SERVICE, SystemTime::now()), None);
+            assert_eq!(assertion("a@b", key, TOKEN_SERVICE, 0), None);
         }
     }
 }

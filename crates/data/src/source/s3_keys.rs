@@ -5,12 +5,13 @@
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use serde_json::Value as Json;
 
 use super::expiring::{Expiring, Fetched, Found};
 use super::s3::encoded;
+use super::sign::seconds_since_1970;
 use super::tokens::{AGENT_MAX, answer, no_key, read_token};
 use super::web::{HttpChange, RequestHeader, Web, element};
 use crate::times::time_of_text;
@@ -104,7 +105,7 @@ impl S3Keys {
         match &self.source {
             S3KeySource::Unsigned => Ok(None),
             S3KeySource::Fixed(key) => Ok(Some(key.clone())),
-            _ => self.held.get(SystemTime::now(), || self.fetch()),
+            _ => self.held.get(Instant::now(), || self.fetch()),
         }
     }
 
@@ -215,11 +216,12 @@ impl KeyParts {
         if self.id.is_empty() || self.secret.is_empty() {
             return Err(no_key(what, "its answer has no AccessKeyId and SecretAccessKey"));
         }
-        let micros = time_of_text(&self.until).map(|micros| u64::try_from(micros).unwrap_or(0));
-        let until = micros.map(|micros| UNIX_EPOCH + Duration::from_micros(micros));
+        let until = time_of_text(&self.until).map(|micros| micros / 1_000_000);
+        let left = until.map(|until| until.saturating_sub_unsigned(seconds_since_1970()));
+        let lasts = left.map(|left| Duration::from_secs(u64::try_from(left).unwrap_or(0)));
         let token = Some(self.token).filter(|token| !token.is_empty());
         let key = S3Key { id: self.id, secret: self.secret, token };
-        Ok(TemporaryKey { value: Some(key), until })
+        Ok(TemporaryKey { value: Some(key), lasts })
     }
 }
 
@@ -255,7 +257,7 @@ mod tests {
     fn an_answer_without_a_key_names_its_service() {
         let good = r#"{"AccessKeyId":"a","SecretAccessKey":"b","Token":"c","Expiration":"1970-01-01T00:00:10Z"}"#;
         let found = key_of_json(good, "the agent").unwrap();
-        assert_eq!(found.until, Some(UNIX_EPOCH + Duration::from_secs(10)));
+        assert_eq!(found.lasts, Some(Duration::ZERO), "it has expired");
         assert_eq!(found.value.unwrap().token.as_deref(), Some("c"));
         for bad in ["", "{}", "[1]", r#"{"AccessKeyId":"a"}"#] {
             let failure = key_of_json(bad, "the agent").unwrap_err();

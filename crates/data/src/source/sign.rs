@@ -28,8 +28,7 @@ pub(super) struct SignedTime(String);
 impl SignedTime {
     /// The present, by the clock of the machine: servers refuse a signature of another hour.
     pub(super) fn now() -> Self {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self::from_seconds(since.as_secs())
+        Self::from_seconds(seconds_since_1970())
     }
 
     fn from_seconds(seconds: u64) -> Self {
@@ -53,6 +52,11 @@ impl SignedTime {
     fn day(&self) -> &str {
         &self.0[..8]
     }
+}
+
+/// The present, by the clock of the machine.
+pub(super) fn seconds_since_1970() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 /// The headers of a signed request.

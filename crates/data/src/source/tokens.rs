@@ -1,7 +1,7 @@
 //! Answers of services that give tokens.
 
 use std::path::Path;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use serde_json::Value as Json;
 
@@ -45,7 +45,7 @@ pub(super) fn bearer(text: &str, service: &str) -> Found<Fetched<Option<RequestH
     };
     let seconds = &json["expires_in"];
     let seconds = seconds.as_u64().or_else(|| seconds.as_str().and_then(|text| text.parse().ok()));
-    let until = seconds.map(|seconds| SystemTime::now() + Duration::from_secs(seconds));
+    let lasts = seconds.map(Duration::from_secs);
     let header = RequestHeader { name: "authorization", value: format!("Bearer {token}") };
-    Ok(Fetched { value: Some(header), until })
+    Ok(Fetched { value: Some(header), lasts })
 }

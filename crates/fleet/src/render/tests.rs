@@ -231,7 +231,7 @@ fn where_pods_run_and_as_who() {
             let n = text.lines().filter(|found| found.trim() == line).count();
             assert_eq!(n, 2, "servers and trainers: {line} in\n{text}");
         }
-        assert!(text.contains("--namespace team") && text.contains("below /models is kept"));
+        assert!(text.contains("--namespace team") && text.contains("saves below /models are kept"));
     }
     for bad in [
         PodOptions { user: Some(0), ..PodOptions::default() },

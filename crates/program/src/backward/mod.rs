@@ -232,7 +232,8 @@ fn collect(
             ops.extend(after);
             continue;
         }
-        let emitted = differentiate(program, Place { block, index }, &forward, no_grad, &written)?;
+        let emitted =
+            differentiate(program, OpPlace { block, index }, &forward, no_grad, &written)?;
         for mut op in emitted {
             // Errors name the line of the layer, not the line where it was differentiated.
             op.site = forward.site.clone();
@@ -252,7 +253,7 @@ type Undo = HashMap<usize, Vec<OpDesc>>;
 
 /// Where an op stands.
 #[derive(Clone, Copy)]
-struct Place {
+struct OpPlace {
     block: BlockId,
     index: usize,
 }
@@ -266,12 +267,12 @@ fn is_list_gradient(program: &Program, block: BlockId, grad: &str) -> bool {
 
 fn differentiate(
     program: &mut Program,
-    place: Place,
+    place: OpPlace,
     forward: &OpDesc,
     no_grad: &HashSet<String>,
     written: &HashSet<String>,
 ) -> Result<Vec<OpDesc>> {
-    let Place { block, index } = place;
+    let OpPlace { block, index } = place;
     let unwanted = |var: &str| no_grad.contains(var);
     if forward.reads().all(unwanted) {
         return Ok(Vec::new());

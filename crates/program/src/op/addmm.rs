@@ -44,7 +44,8 @@ impl Op for Addmm {
     traits!(Never, "Input": [F32, F64], "X": [F32, F64], "Y": [F32, F64]);
 
     fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
-        let (x, y, input) = (infer.input("X")?, infer.input("Y")?, infer.input("Input")?);
+        let (x, y) = (infer.input("X")?, infer.input("Y")?);
+        let input = infer.input("Input")?;
         let (&[m, k], &[rows, n]) = (&x.dims[..], &y.dims[..]) else {
             return Err(infer.shapes(MATRICES, "X", "Y"));
         };

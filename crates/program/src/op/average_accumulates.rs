@@ -3,7 +3,7 @@
 //! sum_1 grows by the parameter; every 16384 updates it moves to sum_2, which loses fewer digits. When the window is
 //! full (`average_window` of all updates, within bounds), sum_3 = sum_1 + sum_2 and both start again.
 
-use super::{Op, Run, for_float, no_gradient, traits};
+use super::{Infer, Op, Run, for_float, no_gradient, traits};
 use crate::error::Result;
 
 pub(super) struct AverageAccumulates;
@@ -21,17 +21,17 @@ const COUNTS: [(&str, &str); 3] = [
 
 /// What happens to the sums at an update.
 #[derive(Clone, Copy)]
-struct Moves {
+struct SumMoves {
     to_second: bool,
     to_third: bool,
 }
 
 /// Counts the update.
-fn count(run: &mut Run<'_>) -> Result<Moves> {
+fn count(run: &mut Run<'_>) -> Result<SumMoves> {
     let window = f64::from(run.attrs().float("average_window", 0.0)?);
     let max = run.attrs().int("max_average_window", i64::MAX)?;
     let min = run.attrs().int("min_average_window", 10000)?;
-    let mut moves = Moves { to_second: false, to_third: false };
+    let mut moves = SumMoves { to_second: false, to_third: false };
     run.update(COUNTS, |run, counts| {
         let one = || run.shape("a count is one number", "in_num_updates");
         let [now, old, updates] = counts;
@@ -54,6 +54,14 @@ fn count(run: &mut Run<'_>) -> Result<Moves> {
 
 impl Op for AverageAccumulates {
     traits!(Never);
+
+    fn infer(&self, infer: &mut Infer<'_>) -> Result<()> {
+        for (from, to) in SUMS.into_iter().chain(COUNTS) {
+            let meta = infer.input(from)?;
+            infer.set_output(to, meta)?;
+        }
+        Ok(())
+    }
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let n = run.input("param")?.len();

@@ -261,7 +261,8 @@ mod tests {
         }
     }
 
-    const OTHER_DATA: [&str; 14] = [
+    const OTHER_DATA: [&str; 15] = [
+        "add_position_encoding",
         "bicubic_interp",
         "bilinear_interp",
         "lrn",

@@ -45,20 +45,20 @@ fn ranked(run: &Run<'_>) -> Result<(Vec<Ranked>, usize)> {
 }
 
 /// Rows of a tensor, with the lengths of the sequences among them at each level.
-struct Piece {
+struct SequencePiece {
     rows: Range<usize>,
     lengths: Vec<Vec<usize>>,
 }
 
 /// The pieces `range` of the first of `levels`; of rows if there is none. `None` if there are not so many.
-fn piece(levels: &[Vec<usize>], n_rows: usize, range: Range<usize>) -> Option<Piece> {
+fn piece(levels: &[Vec<usize>], n_rows: usize, range: Range<usize>) -> Option<SequencePiece> {
     let (mut rows, mut lengths) = (range, Vec::new());
     for level in levels {
         let offsets = level.get(rows.start..rows.end.checked_add(1)?)?;
         lengths.push(offsets.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).collect());
         rows = *offsets.first()?..*offsets.last()?;
     }
-    (rows.start <= rows.end && rows.end <= n_rows).then_some(Piece { rows, lengths })
+    (rows.start <= rows.end && rows.end <= n_rows).then_some(SequencePiece { rows, lengths })
 }
 
 fn n_rows(tensor: &Tensor) -> usize {
@@ -73,14 +73,14 @@ fn bytes<'a>(tensor: &'a Tensor, rows: &Range<usize>) -> &'a [u8] {
 
 /// Pieces as they are put one behind the other.
 #[derive(Default)]
-struct Joined {
+struct JoinedRows {
     bytes: Vec<u8>,
     n_rows: usize,
     lengths: Vec<Vec<usize>>,
 }
 
-impl Joined {
-    fn push(&mut self, from: &Tensor, piece: Piece) {
+impl JoinedRows {
+    fn push(&mut self, from: &Tensor, piece: SequencePiece) {
         self.bytes.extend_from_slice(bytes(from, &piece.rows));
         self.n_rows += piece.rows.len();
         self.lengths.resize_with(piece.lengths.len().max(self.lengths.len()), Vec::new);
@@ -110,7 +110,7 @@ impl Joined {
 const FITS: &str = "it must have the sequences of the rank table";
 
 /// The pieces of X that are step `t`, in the order of the table.
-fn step(x: &Tensor, table: &[Ranked], level: usize, t: usize) -> Option<Vec<Piece>> {
+fn step(x: &Tensor, table: &[Ranked], level: usize, t: usize) -> Option<Vec<SequencePiece>> {
     let levels = x.lod().levels();
     let offsets = levels.get(level)?;
     let with_step = table.iter().take_while(|ranked| ranked.len > t);
@@ -139,7 +139,7 @@ impl Op for LodTensorToArray {
         let mut list = Vec::new();
         for t in 0..n_steps {
             let pieces = step(x, &table, level, t).ok_or_else(|| run.shape(FITS, "X"))?;
-            let mut joined = Joined::default();
+            let mut joined = JoinedRows::default();
             pieces.into_iter().for_each(|piece| joined.push(x, piece));
             list.push(joined.into_tensor(x, Vec::new()));
         }
@@ -173,7 +173,7 @@ impl Kernel for LodTensorToArrayGrad {
                 return Err(run.shape("a gradient must be like the step", "X"));
             }
             let mut at = 0;
-            for Piece { rows, .. } in pieces {
+            for SequencePiece { rows, .. } in pieces {
                 let n = rows.len() * width;
                 let to = &mut d_x.bytes_mut()[rows.start * width..][..n];
                 to.copy_from_slice(&part.bytes()[at..at + n]);
@@ -186,7 +186,7 @@ impl Kernel for LodTensorToArrayGrad {
 }
 
 /// Where each row of the sequences comes from: a step, and its piece; in the order of the sequences.
-fn steps_in_order(list: &[Tensor], table: &[Ranked]) -> Option<Vec<(usize, Piece)>> {
+fn steps_in_order(list: &[Tensor], table: &[Ranked]) -> Option<Vec<(usize, SequencePiece)>> {
     let mut order: Vec<usize> = (0..table.len()).collect();
     order.sort_by_key(|&rank| table[rank].which);
     let mut found = Vec::new();
@@ -215,7 +215,7 @@ impl Op for ArrayToLodTensor {
         let list = array_at(run, "X")?;
         let steps = steps_in_order(list, &table).ok_or_else(|| run.shape(FITS, "RankTable"))?;
         let Some(like) = list.first() else { return Err(run.shape(FITS, "RankTable")) };
-        let mut joined = Joined::default();
+        let mut joined = JoinedRows::default();
         for (t, piece) in steps {
             let row = |x: &Tensor| (x.dtype(), x.dims().get(1..).map(<[_]>::to_vec));
             if row(&list[t]) != row(like) {
@@ -257,7 +257,7 @@ impl Kernel for ArrayToLodTensorGrad {
         let n_steps = table.iter().map(|ranked| ranked.len).max().unwrap_or(0);
         let mut parts: Vec<Tensor> = list[..n_steps].iter().map(zeros).collect();
         let mut row = 0;
-        for (t, Piece { rows, .. }) in steps {
+        for (t, SequencePiece { rows, .. }) in steps {
             let from = bytes(d_out, &(row..row + rows.len()));
             let width = from.len() / rows.len().max(1);
             let to = parts[t].bytes_mut().get_mut(rows.start * width..rows.end * width);
@@ -295,7 +295,7 @@ impl Op for ShrinkRnnMemory {
             _ => &[],
         };
         let piece = piece(levels, n_rows(x), 0..n).ok_or_else(|| run.shape(FITS, "X"))?;
-        let mut joined = Joined::default();
+        let mut joined = JoinedRows::default();
         joined.push(x, piece);
         let out = joined.into_tensor(x, Vec::new());
         run.put("Out", out);
@@ -328,14 +328,14 @@ impl Kernel for ShrinkRnnMemoryGrad {
 }
 
 /// Pieces of X in the order of the table: sequences of the first level, or rows.
-fn in_rank_order(run: &Run<'_>, x: &Tensor) -> Result<Vec<Piece>> {
+fn in_rank_order(run: &Run<'_>, x: &Tensor) -> Result<Vec<SequencePiece>> {
     let (table, _) = ranked(run)?;
     let levels = x.lod().levels();
     let pieces = table.iter().map(|ranked| {
         let end = ranked.which.checked_add(1)?;
         piece(levels, n_rows(x), ranked.which..end)
     });
-    let pieces: Option<Vec<Piece>> = pieces.collect();
+    let pieces: Option<Vec<SequencePiece>> = pieces.collect();
     pieces.ok_or_else(|| run.shape(FITS, "X"))
 }
 
@@ -349,7 +349,7 @@ impl Op for ReorderLodTensorByRank {
 
     fn run(&self, run: &mut Run<'_>) -> Result<()> {
         let x = run.input("X")?;
-        let mut joined = Joined::default();
+        let mut joined = JoinedRows::default();
         in_rank_order(run, x)?.into_iter().for_each(|piece| joined.push(x, piece));
         let out = joined.into_tensor(x, Vec::new());
         run.put("Out", out);
@@ -378,7 +378,7 @@ impl Kernel for ReorderLodTensorByRankGrad {
             d_x.bytes_mut().fill(0);
             let width = x.bytes().len() / n_rows(x).max(1);
             let mut row = 0;
-            for Piece { rows, .. } in pieces {
+            for SequencePiece { rows, .. } in pieces {
                 let from = bytes(d_out, &(row..row + rows.len()));
                 let to = d_x.bytes_mut().get_mut(rows.start * width..rows.end * width);
                 let to = to.filter(|to| to.len() == from.len());

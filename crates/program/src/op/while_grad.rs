@@ -66,7 +66,7 @@ impl Kernel for WhileGrad {
 }
 
 /// Gradients as they come together, from the last turn to the first.
-struct Sums {
+struct LoopSums {
     carried: Vec<Value>,
     inputs: Vec<Vec<Value>>,
 }
@@ -89,7 +89,7 @@ fn turns(run: &mut Run<'_>, block: usize, steps: &mut [Vec<Value>]) -> Result<()
 }
 
 /// The gradients with which the last turn begins.
-fn arriving(run: &Run<'_>) -> Result<Sums> {
+fn arriving(run: &Run<'_>) -> Result<LoopSums> {
     let names = run.attrs().strs("carried")?;
     let outs = run.op().input_names("Out");
     let mut carried = Vec::new();
@@ -101,10 +101,10 @@ fn arriving(run: &Run<'_>) -> Result<Sums> {
             None => Value::Tensor(zeros(run.input_at("carried", k)?)),
         });
     }
-    Ok(Sums { carried, inputs: vec![Vec::new(); run.n_inputs("X")] })
+    Ok(LoopSums { carried, inputs: vec![Vec::new(); run.n_inputs("X")] })
 }
 
-fn turn(run: &mut Run<'_>, block: usize, step: &mut [Value], sums: &mut Sums) -> Result<()> {
+fn turn(run: &mut Run<'_>, block: usize, step: &mut [Value], sums: &mut LoopSums) -> Result<()> {
     let n_saved = run.n_inputs("saved");
     for (k, value) in step.iter_mut().enumerate() {
         match k.checked_sub(n_saved) {
@@ -139,9 +139,9 @@ fn turn(run: &mut Run<'_>, block: usize, step: &mut [Value], sums: &mut Sums) ->
 }
 
 /// Gives the variables outside what came together.
-fn put(run: &mut Run<'_>, sums: Sums) -> Result<()> {
+fn put(run: &mut Run<'_>, sums: LoopSums) -> Result<()> {
     let names = run.attrs().strs("carried")?;
-    let Sums { mut carried, inputs } = sums;
+    let LoopSums { mut carried, inputs } = sums;
     for (k, mut parts) in inputs.into_iter().enumerate() {
         // Ops add to the gradient of a list by themselves.
         if !run.wants_at("X@GRAD", k) || run.value_at("X", k)?.tensor().is_none() {

@@ -29,7 +29,7 @@ const PROGRAM: &str = "__model__";
 
 /// Committed files until they have their usual names.
 #[derive(Debug)]
-pub(super) struct Waiting<'a> {
+pub(super) struct CommittedFiles<'a> {
     pub(super) dir: &'a Path,
     /// Where they were in earlier versions.
     pub(super) home: &'a Path,
@@ -37,7 +37,7 @@ pub(super) struct Waiting<'a> {
     pub(super) hash: u64,
 }
 
-impl Waiting<'_> {
+impl CommittedFiles<'_> {
     /// The places where a file may be, before its usual one.
     pub(super) fn places(&self, name: &str) -> [PathBuf; 2] {
         [spot::waiting(self.dir, self.hash, name), self.earlier().join(FILES).join(name)]
@@ -78,7 +78,7 @@ pub(super) fn commit(dir: &Path, stage: &Spot, save: FolderSave, lock: &FolderLo
         return Err(error);
     }
     sync(dir).map_err(write_failed(&list))?;
-    place(&Waiting { dir, home: &saving_of(dir), hash }, &names, &removed)
+    place(&CommittedFiles { dir, home: &saving_of(dir), hash }, &names, &removed)
 }
 
 /// Writes a list that is durable, but in no folder yet.
@@ -101,7 +101,7 @@ pub(super) fn finish(dir: &Path, lock: &FolderLock) -> Result<Option<Manifest>> 
         return Ok(None);
     };
     spot::remove_commits(dir, Some(hash));
-    let own = Waiting { dir, home: &home, hash };
+    let own = CommittedFiles { dir, home: &home, hash };
     let waiting: Vec<&SavedFile> = manifest.files().filter(|file| own.has(&file.name)).collect();
     if !waiting.is_empty() || own.earlier().exists() {
         let names: Vec<String> = waiting.iter().map(|file| file.name.clone()).collect();
@@ -207,7 +207,7 @@ fn probe(folder: &Path) -> io::Result<()> {
 }
 
 /// Moves committed files to their usual names, and removes those that they replace.
-fn place(own: &Waiting<'_>, names: &[String], removed: &BTreeSet<String>) -> Result<()> {
+fn place(own: &CommittedFiles<'_>, names: &[String], removed: &BTreeSet<String>) -> Result<()> {
     let dir = own.dir;
     let not_placed = |path: &Path| {
         let path = path.to_path_buf();

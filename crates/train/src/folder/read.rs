@@ -15,7 +15,7 @@ use metrics::Phase;
 use super::disk::has_room_for_threads;
 use super::left::tidy;
 use super::manifest::{Flaw, Manifest, SavedFile, is_inside};
-use super::place::Waiting;
+use super::place::CommittedFiles;
 use super::{BLOCK_BYTES, OLDER_MANIFEST, list_file, list_of, lock, saving_of};
 use crate::error::{Error, FileState, Result};
 
@@ -210,7 +210,7 @@ impl Folder {
         let saved = self.saved(name).cloned();
         let opened = match (&saved, &self.manifest) {
             (Some(_), Some(read)) => {
-                let own = Waiting { dir: &self.dir, home: &read.home, hash: read.hash };
+                let own = CommittedFiles { dir: &self.dir, home: &read.home, hash: read.hash };
                 open_first(own.places(name).iter().chain([&path]))
             }
             _ => {

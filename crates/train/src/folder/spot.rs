@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::disk::{create_dir, remove_dir_all, remove_file};
@@ -37,9 +38,11 @@ pub(super) struct Spot {
 }
 
 impl Spot {
-    /// In a folder of its own, among other stages.
-    pub(super) fn away(stages: &Path, id: &str) -> Self {
-        Self { folder: stages.join(format!("{AWAY}{id}")), prefix: String::new() }
+    /// In a folder of its own, among other stages. Its name has the number of the saved folder: servers of one job may save
+    /// into folders of their own on one disk, all with the id that the trainer chose.
+    pub(super) fn away(stages: &Path, dir: &Path, id: &str) -> Self {
+        let number = fs::metadata(dir).map_or(0, |found| found.ino());
+        Self { folder: stages.join(format!("{AWAY}{id}-{number}")), prefix: String::new() }
     }
 
     /// In the folder that is saved into, as files.

@@ -58,7 +58,7 @@ impl Stage {
     /// Where the stage with this id would be.
     pub(super) fn spot_of(dir: &Path, id: &str) -> Spot {
         match stages_of(dir) {
-            Some(stages) => Spot::away(&stages, id),
+            Some(stages) => Spot::away(&stages, dir, id),
             None => Spot::inside(dir, id),
         }
     }
@@ -66,7 +66,7 @@ impl Stage {
     fn own_away(dir: &Path, stages: &Path, id: &str) -> Result<(Self, File)> {
         let _lock = lock::of_stages(stages)?;
         spot::clean_away(stages);
-        Self::begin(dir, Spot::away(stages, id))
+        Self::begin(dir, Spot::away(stages, dir, id))
     }
 
     pub(super) fn own_inside(dir: &Path, id: &str, _: &FolderLock) -> Result<(Self, File)> {

@@ -30,7 +30,7 @@ def sparse_embedding(
 ):
     """Rows of a table that servers make when they are first used; ids end in a dimension of 1.
 
-    Every optimizer and every mode but GEO works as for ``embedding(is_sparse=True)``, and ``size``
+    Every optimizer and every mode works as for ``embedding(is_sparse=True)``, and ``size``
     may be as high as ids get: only rows that were used cost memory. ``[2**63 - 1, width]`` has a row
     for each id of 64 bits; an id beyond a lower height is an error.
 

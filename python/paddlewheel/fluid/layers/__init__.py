@@ -2,7 +2,12 @@
 
 from ... import _core
 
-globals().update({name: item for name, item in vars(_core.layers).items() if name[0] != "_"})
+#: Layers that Fluid keeps in `fluid.contrib.layers` alone.
+_APART = frozenset(
+    "fused_elemwise_activation fused_embedding_seq_pool match_matrix_tensor partial_concat partial_sum "
+    "search_pyramid_hash sequence_topk_avg_pooling tree_conv var_conv_2d".split()
+)
+globals().update({name: item for name, item in vars(_core.layers).items() if name[0] != "_" and name not in _APART})
 
 from ..framework import Variable
 from . import collective, utils

@@ -24,18 +24,22 @@ def batch_shape(first, second):
 
 
 class Distribution(object):
-    """What all distributions can do."""
+    """Common parts of all distributions."""
 
     def sample(self):
+        """A Variable of random numbers of this shape."""
         raise NotImplementedError
 
     def entropy(self):
+        """The entropy, as a Variable."""
         raise NotImplementedError
 
     def kl_divergence(self, other):
+        """The Kullback-Leibler divergence from another distribution of this kind."""
         raise NotImplementedError
 
     def log_prob(self, value):
+        """The logarithm of the density at a value."""
         raise NotImplementedError
 
     def _validate_args(self, *args):
@@ -84,6 +88,7 @@ class Uniform(Distribution):
         return layers.log(above * below) - layers.log(self.high - self.low)
 
     def entropy(self):
+        """The entropy, as a Variable."""
         return layers.log(self.high - self.low)
 
 
@@ -112,6 +117,7 @@ class Normal(Distribution):
         return layers.reshape(output, shape) if self.all_arg_is_float else output
 
     def entropy(self):
+        """The entropy, as a Variable."""
         batch = batch_shape(self.loc, self.scale)
         zeros = layers.fill_constant_batch_size_like(self.loc + self.scale, batch, self.loc.dtype, 0.0)
         return 0.5 + 0.5 * math.log(2 * math.pi) + layers.log(self.scale + zeros)
@@ -125,6 +131,7 @@ class Normal(Distribution):
         return -1.0 * (distance * distance) / (2.0 * variance) - of_scale - math.log(math.sqrt(2.0 * math.pi))
 
     def kl_divergence(self, other):
+        """The Kullback-Leibler divergence from another distribution of this kind."""
         check(other, "other", Normal, "kl_divergence")
         ratio = self.scale / other.scale
         ratio = ratio * ratio
@@ -147,6 +154,7 @@ class Categorical(Distribution):
         return logits, powers / total, total
 
     def kl_divergence(self, other):
+        """The Kullback-Leibler divergence from another distribution of this kind."""
         check(other, "other", Categorical, "kl_divergence")
         logits, probabilities, total = self._shares()
         others, _, other_total = other._shares()
@@ -154,6 +162,7 @@ class Categorical(Distribution):
         return layers.reduce_sum(probabilities * difference, dim=-1, keep_dim=True)
 
     def entropy(self):
+        """The entropy, as a Variable."""
         logits, probabilities, total = self._shares()
         return -1.0 * layers.reduce_sum(probabilities * (logits - layers.log(total)), dim=-1, keep_dim=True)
 
@@ -181,10 +190,12 @@ class MultivariateNormalDiag(Distribution):
         return layers.elementwise_pow(value, ones - 2 * diagonal)
 
     def entropy(self):
+        """The entropy, as a Variable."""
         of_size = self.scale.shape[0] * (1.0 + math.log(2 * math.pi))
         return 0.5 * (of_size + layers.log(self._det(self.scale)))
 
     def kl_divergence(self, other):
+        """The Kullback-Leibler divergence from another distribution of this kind."""
         check(other, "other", MultivariateNormalDiag, "kl_divergence")
         inverse = self._inv(other.scale)
         distance = other.loc - self.loc
