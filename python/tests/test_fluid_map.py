@@ -19,7 +19,7 @@ with open(os.path.join(HERE, "..", "..", "docs", "reference", "fluid-map.md"), e
 # Of the layers, other names for those in the tables, and what is not a layer.
 NOT_IN_TABLES = set(
     "data_checked embedding_v2 one_hot_v2 shuffle_batch sparse_embedding tdm_child tdm_sampler".split()
-    + "Variable unknown lstm".split()
+    + "Variable unknown lstm PyFuncRegistry".split()
 )
 
 

@@ -37,7 +37,7 @@ pub const SNAPSHOT: Format = Format {
     version: 1,
     reads: &[1],
     files: "`server.N/base.C`, `cut.C`, `term.S.T`",
-    code: "train/src/serve/snapshot/file.rs",
+    code: "server/src/serve/snapshot/file.rs",
 };
 
 /// Journals of cuts whose files are gone.
@@ -46,7 +46,7 @@ pub const SERVER_JOURNAL: Format = Format {
     version: 1,
     reads: &[1],
     files: "`server.N/journal.S.T`",
-    code: "train/src/serve/snapshot/journal.rs",
+    code: "server/src/serve/snapshot/journal.rs",
 };
 
 /// The protocol and the contributions of trainers at a cut.
@@ -55,7 +55,7 @@ pub const CUT_STATE: Format = Format {
     version: 1,
     reads: &[1],
     files: "a section of a snapshot",
-    code: "ps/src/server/cut_state.rs",
+    code: "protocol/src/server/cut_state.rs",
 };
 
 /// What only a trainer has at a cut.

@@ -261,10 +261,11 @@ mod tests {
         }
     }
 
-    const OTHER_DATA: [&str; 15] = [
+    const OTHER_DATA: [&str; 17] = [
         "add_position_encoding",
         "bicubic_interp",
         "bilinear_interp",
+        "im2sequence",
         "lrn",
         "maxout",
         "nearest_interp",
@@ -274,6 +275,7 @@ mod tests {
         "pool2d",
         "pool3d",
         "shuffle_channel",
+        "similarity_focus",
         "space_to_depth",
         "split",
         "trilinear_interp",

@@ -319,9 +319,13 @@ fn name_unfed(error: Error, data: &HashSet<String>, feed: &Feed) -> Error {
 }
 
 fn check_feeds(program: &Program, feed: &Feed) -> Result<Vec<VarDesc>> {
+    // The declared shape of a variable that an op changes in place is the one after the op.
+    let written: HashSet<&str> = program.block(0).ops.iter().flat_map(|op| op.writes()).collect();
     let declared = |name: &str| {
         let var = program.find_var(0, name).cloned();
-        var.ok_or_else(|| Error::feed_not_declared(name, program))
+        let mut var = var.ok_or_else(|| Error::feed_not_declared(name, program))?;
+        var.need_check_feed &= !written.contains(name);
+        Ok(var)
     };
     feed.names().map(declared).collect()
 }
