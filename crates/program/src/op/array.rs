@@ -268,7 +268,7 @@ impl Kernel for TensorArrayToTensorGrad {
         let shapes: Vec<Shape> = list.iter().map(shape).collect::<Result<_>>()?;
         let total: usize = shapes.iter().map(|shape| shape.dim(axis)).sum();
         let fits = shapes.iter().all(|shape| shape.with_dim(axis, total) == d_out.shape());
-        if !fits {
+        if !fits || list.iter().any(|x| x.dtype() != d_out.dtype()) {
             return Err(run.shape("the gradient must be like the joined tensors", "Out@GRAD"));
         }
         let (mut at, mut parts) = (0, Vec::new());
@@ -290,6 +290,14 @@ mod tests {
 
     fn array(tensors: Vec<Tensor>) -> Value {
         Value::Array(tensors)
+    }
+
+    #[test]
+    fn a_gradient_of_another_type_is_refused() {
+        let op = check("tensor_array_to_tensor_grad").input("X", array(vec![t(&[1], &[1.0])]));
+        let op = op.input("Out@GRAD", Tensor::new([1], &[1.0f32]).unwrap());
+        let error = op.output("X@GRAD").fails();
+        assert!(matches!(error.root(), Error::Shape { .. }), "{error}");
     }
 
     #[test]
