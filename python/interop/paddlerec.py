@@ -44,8 +44,6 @@ STREAMING = {
 MODES = ("async", "sync", "geo")
 #: Options of a job beside those of all.
 OPTIONS = {"models/rank/slot_dnn": ["runner.use_auc=False", "hyper_parameters.slot_num=300"]}
-#: Models that draw numbers at random while they train, so that later steps differ.
-RANDOM = {"models/rank/dien", "models/rank/dsin", "models/recall/mind", "models/recall/tisas", "models/contentunderstanding/tagspace"}
 
 
 def lay_out(git, folder, branch):
@@ -206,7 +204,7 @@ def compare(checks, model, ours, theirs):
             return checks.say(model + " numbers", False, "{} and {}".format(one, other))
         for a, b in zip(one, other):
             apart = max(apart, abs(a - b) / max(1.0, abs(b)))
-    holds = bool(real) and len(mine) == len(real) and (apart <= LIMIT or model in RANDOM)
+    holds = bool(real) and len(mine) == len(real) and apart <= LIMIT
     checks.say(model + " numbers", holds, "{} steps, apart={:.1e}".format(len(mine), apart))
 
 
